@@ -38,7 +38,7 @@ class Source(NamedTuple):
         return self.ask.about if isinstance(self.ask, Ask) else None
 
     def as_data(self, *, bound: bool = True) -> JsonObject:
-        """The source as the journal keeps it; `bound` with what the answer is bound to."""
+        """Return the source as the journal keeps it; `bound` with what the answer is bound to."""
         told: JsonObject = {"rule": self.rule, "reason": self.ask.reason}
         if bound and self.about is not None:
             told["about"] = self.about
@@ -52,7 +52,7 @@ class Source(NamedTuple):
 
 
 def sources_of(known: ToolDecided) -> list[Source]:
-    """Who asked, by a question on record. Those of an older version have one source."""
+    """List who asked, by a question on record; one of an older version has one source."""
     if not known.asks:
         ask = Ask(known.reason or "may it run?", receipt=known.receipt)
         return [Source(known.rule, ask)]
@@ -72,14 +72,14 @@ def sources_of(known: ToolDecided) -> list[Source]:
 
 
 def unanswered_sources(sources: Iterable[Source]) -> list[Source]:
-    """Those that nobody has answered at once."""
+    """List the sources that nobody has answered at once."""
     return [source for source in sources if source.by is None]
 
 
 def question(
     run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source], again: str | None = None
 ) -> ToolDecided:
-    """The question, for the record; `again` says why an earlier answer does not count."""
+    """Build the question for the record; `again` says why an earlier answer does not count."""
     asking = unanswered_sources(sources)
     reason = reason_of(asking)
     asks = [source.ask for source in asking]
@@ -102,17 +102,17 @@ def question(
 
 
 def rule_of(sources: Iterable[Source]) -> str:
-    """The policies that ask, in one word."""
+    """Join the names of the policies that ask."""
     return " + ".join([source.rule for source in sources])
 
 
 def reason_of(sources: Iterable[Source]) -> str:
-    """All that is asked, in one line."""
+    """Join all that is asked in one line."""
     return "; ".join(dict.fromkeys([source.ask.reason for source in sources]))
 
 
 def receipt_of(sources: Sequence[Source]) -> JsonObject | None:
-    """The receipt of the question; that of several has each of theirs in `decisions`."""
+    """Build the receipt of the question; that of several has each of theirs in `decisions`."""
     receipts = [
         source.ask.receipt
         for source in sources
@@ -130,14 +130,14 @@ def _abouts(sources: Iterable[Source]) -> list[tuple[str, JsonObject | None]]:
 
 
 def binding(run: Run, call: ToolCall, tool: Tool, about: object, until: float | None) -> str:
-    """The digest of all that an answer is about."""
+    """Compute the digest of all that an answer is about."""
     who = run.caller
     bound = (run.session_id, call.id, version(tool), call.arguments)
     return digest_of((*bound, who.user, who.tenant, sorted(who.roles), about, until))
 
 
 def version(tool: Tool) -> str:
-    """What a tool is: another schema, other words or another effect make it another tool."""
+    """Compute what identifies a tool: its schema, its words and its effect."""
     facts = {name: tool.annotations[name] for name in sorted(tool.annotations)}
     return digest_of((msgspec.to_builtins(tool.spec), tool.effect, repr(facts)))
 
@@ -181,7 +181,7 @@ def find_answer(
 def standing_question(
     run: Run, call: ToolCall, tool: Tool, asking: Mapping[str, Source]
 ) -> ToolDecided | None:
-    """The last question about the call, if it is still the one to ask: then nobody asks another."""
+    """Find the last question about the call, if it is still the one to ask."""
     last = question_of(run, call.id)
     if last is None or last.ask is None or _unfit(run, call, tool, last, asking) is not None:
         return None
@@ -189,7 +189,7 @@ def standing_question(
 
 
 def _questions(run: Run, call_id: str) -> Iterator[ToolDecided]:
-    """The questions about a call of the turn under way, the last first."""
+    """Iterate over the questions about a call of the turn under way, the last first."""
     for entry in reversed(run.journal.entries):
         if type(entry) is ToolDecided and entry.call_id == call_id and entry.action == "ask":
             yield entry
@@ -200,7 +200,7 @@ def _questions(run: Run, call_id: str) -> Iterator[ToolDecided]:
 def _unfit(
     run: Run, call: ToolCall, tool: Tool, known: ToolDecided, asking: Mapping[str, Source]
 ) -> str | None:
-    """Why a yes to this question does not hold for the call as it would run now; None: it does."""
+    """Say why a yes to this question does not hold for the call as it is now; None: it does."""
     if known.expires_at is not None and seams.now() > known.expires_at:
         return EXPIRED
     before = {source.rule for source in unanswered_sources(sources_of(known))}
@@ -218,7 +218,7 @@ def _unfit(
 
 
 def _changes(run: Run, call: ToolCall, known: ToolDecided) -> str:
-    """What is different from when it was asked about."""
+    """Say what is different from when the call was asked about."""
     if known.digest != digest_of(call.arguments):
         return "its arguments"
     if known.caller != run.caller_name:
@@ -227,7 +227,7 @@ def _changes(run: Run, call: ToolCall, known: ToolDecided) -> str:
 
 
 def merge_sources(known: ToolDecided | None, asking: Mapping[str, Source]) -> list[Source]:
-    """Who asks now, and who asked before: a question stands though nobody here would put it."""
+    """Join who asks now with who asked before: a question stands until it is answered."""
     if known is None:
         return list(asking.values())
     before = [asking.get(source.rule, source) for source in sources_of(known)]
@@ -236,7 +236,7 @@ def merge_sources(known: ToolDecided | None, asking: Mapping[str, Source]) -> li
 
 
 def question_of(run: Run, call_id: str) -> ToolDecided | None:
-    """The last question about a call of the turn under way."""
+    """Find the last question about a call of the turn under way."""
     for entry in reversed(run.journal.entries):
         if type(entry) is ToolDecided and entry.call_id == call_id:
             return entry if entry.action == "ask" else None
@@ -246,7 +246,7 @@ def question_of(run: Run, call_id: str) -> ToolDecided | None:
 
 
 def parked_by(run: Run, rule: str, call_id: str) -> bool:
-    """Has somebody answered the question that this policy parked the call with?"""
+    """Tell whether the question that this policy parked the call with is answered."""
     if call_id not in run.calls.answers:
         return False
     known = question_of(run, call_id)
@@ -254,7 +254,7 @@ def parked_by(run: Run, rule: str, call_id: str) -> bool:
 
 
 def answered_before(run: Run, rule: str, call: ToolCall) -> str | None:
-    """Who answered this policy at once, before others parked the call as it is now."""
+    """Find who answered this policy at once, before others parked the call as it is now."""
     known = question_of(run, call.id) if call.id in run.calls.answers else None
     if known is None or known.digest != digest_of(call.arguments):
         return None

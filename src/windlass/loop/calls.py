@@ -101,7 +101,7 @@ async def _run_one(run: Run, turn: Turn, ready: Ready) -> ToolResult | Parked:
 async def _side_by_side(
     run: Run, turn: Turn, todo: list[Ready]
 ) -> tuple[Stop | None, Parked | None]:
-    """A window of calls at work; the one recorder is here, so that a moment is never half written."""
+    """Run several calls at a time; only this function records what becomes of them."""
     waiting, parked, stop = list(todo), None, None
     at_work: dict[asyncio.Task[ToolResult | Parked], Ready] = {}
     try:
@@ -174,7 +174,7 @@ async def _wait_for(run: Run, futures: Iterable[asyncio.Future[Any]], seconds: f
 
 
 def _is_hosts(run: Run, ready: Ready) -> bool:
-    """Is it for the host to run, which has not answered yet?"""
+    """Tell whether the host must run it and has not answered yet."""
     return ready.tool.handler is None and ready.call.id not in run.calls.host_results
 
 
@@ -208,7 +208,7 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
 
 
 async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
-    """The call itself, under its time limit. All that happens is a result but cancellation."""
+    """Make the call under its time limit; whatever happens but cancellation is a result."""
     call, tool = ready.call, ready.tool
     decided = call.arguments
     context: ToolContext[Any] = ToolContext(
@@ -268,7 +268,7 @@ def _from_host(run: Run, call: ToolCall) -> ToolResult:
 def settle(
     run: Run, turn: Turn, call: ToolCall, result: ToolResult, *, recorded: bool = False
 ) -> None:
-    """The call has its result: on the record, and shown to whoever watches."""
+    """Record the result of a call, and show it to whoever watches."""
     if result.id != call.id or result.name != call.name:
         result = msgspec.structs.replace(result, id=call.id, name=call.name)
     if run.redactor is not None:
@@ -361,7 +361,7 @@ def close_recorded(run: Run, reason: str) -> None:
 
 
 def result_of_interrupted(run: Run, turn: Turn, call: ToolCall, reason: str) -> ToolResult:
-    """What the model reads about a call that did not come to its end."""
+    """Build what the model reads about a call that did not come to its end."""
     committed = run.calls.committed.get(call.id)
     if committed is not None:
         return committed

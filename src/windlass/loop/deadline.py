@@ -18,7 +18,7 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._miss)
 
     def cancel(self) -> None:
-        """The call is over, in time or not."""
+        """End the limit: the call is over, in time or not."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -43,7 +43,7 @@ class CallTimer(Deadline):
         self._timer = None
 
     def begin(self, seconds: float) -> None:
-        """A call starts."""
+        """Begin the limit of a call that starts."""
         self.seconds, self.missed = seconds, False
         self._until = until = self._loop.time() + seconds
         timer = self._timer
@@ -56,7 +56,7 @@ class CallTimer(Deadline):
         self._until = 0.0
 
     def stop(self) -> None:
-        """The run is over."""
+        """Stop the timer: the run is over."""
         super().cancel()
 
     def _ring(self) -> None:

@@ -16,7 +16,7 @@ ROLES = "roles"  # the rule of a refusal by the roles of the Runtime
 
 
 def audit_event(entry: ToolDecided) -> ToolCallAudit:
-    """The decision for whoever audits, as it happens."""
+    """Build the live event of a decision, for whoever audits."""
     audit = {
         "event_type": f"tool_{entry.action}",
         "rule": entry.rule,
@@ -27,7 +27,7 @@ def audit_event(entry: ToolDecided) -> ToolCallAudit:
 
 
 def refusal_by_tool(ready: Ready, result: ToolResult, caller: str) -> ToolDecided:
-    """The decision of a tool that refused a call which had passed the gate: its roles say no."""
+    """Build the decision of a tool that refused a call which had passed the gate."""
     call, reason = ready.call, _reason_in(result.text)
     rule = ready.tool.name if reason is None else ROLES
     why = result.text if reason is None else reason
@@ -37,7 +37,7 @@ def refusal_by_tool(ready: Ready, result: ToolResult, caller: str) -> ToolDecide
 
 
 def _reason_in(text: str) -> str | None:
-    """Why a caller may not make the call, where the result says that he may not."""
+    """Find why a caller may not make the call, where the result says so."""
     try:
         told: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

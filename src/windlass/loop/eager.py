@@ -79,7 +79,7 @@ class Eager:
             self.reads.append((call, decided, run.host.loop.create_task(execute(run, decided))))
 
     async def hand_over(self, turn: Turn) -> None:
-        """The reply is whole: what it contains joins the turn, the rest is cancelled."""
+        """Add the reads that the whole reply contains to its turn, and cancel the rest."""
         self.closed = True
         if self.deciding is not None:
             await asyncio.wait({self.deciding})
@@ -105,7 +105,7 @@ class Eager:
             await asyncio.wait([task for _, _, task in self.reads], timeout=PATIENCE)
 
     def throw_away(self) -> None:
-        """What the reply does not contain never happened: cancelled, and gone before the run ends."""
+        """Cancel the reads that the reply does not contain; they are gone before the run ends."""
         self.closed = True
         tasks: list[asyncio.Task[Any]] = [task for _, _, task in self.reads]
         if self.deciding is not None:

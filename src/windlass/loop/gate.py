@@ -67,7 +67,7 @@ def _refuse_excess_calls(run: Run, turn: Turn, limit: int) -> None:
 
 
 def _allow_unasked(run: Run, call: ToolCall) -> Ready | ToolResult:
-    """Where nobody is asked, a call runs whose arguments fit."""
+    """Allow a call whose arguments fit, where no policy is asked."""
     tool = run.tools.get(call.name)
     if tool is None:
         return _unknown(run, call)
@@ -86,7 +86,7 @@ def _allow_unasked(run: Run, call: ToolCall) -> Ready | ToolResult:
 
 
 async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
-    """May this call run, and with which arguments?"""
+    """Decide whether a call may run, and with which arguments."""
     tool = run.tools.get(call.name)
     if tool is None:
         return _unknown(run, call)
@@ -105,7 +105,7 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
 
 
 def _end(review: Review, ended: Refusal) -> ToolResult:
-    """A policy refused the call: on the record."""
+    """Record that a policy refused the call."""
     answer = ended.answer
     if isinstance(answer, ToolResult):
         if ended.rule is not None:
@@ -120,7 +120,7 @@ def _end(review: Review, ended: Refusal) -> ToolResult:
 def _answer(
     review: Review, asked: ToolCall, sources: Sequence[Source]
 ) -> Ready | ToolResult | Suspend:
-    """Somebody must say yes: the call by their answer, or the question, once it is on record."""
+    """Decide a call by the answer to its question, or record the question and park."""
     run, call, tool = review.run, review.call, review.tool
     given = run.calls.answers.pop(call.id, None)
     found = None if given is None else find_answer(run, call, tool, review.sources, given)
@@ -153,7 +153,7 @@ def _park(sources: Sequence[Source], reason: str | None) -> Suspend:
 def _allow_reviewed(
     review: Review, asked: ToolCall, sources: Sequence[Source]
 ) -> Ready | ToolResult:
-    """Nobody asks any more: the call runs by the rule that let it through."""
+    """Allow a call that nobody asks about, by the rule that let it through."""
     granted = review.granted.get(review.rule)
     if granted is None:
         return _allow(review, asked, review.rule, sources)
@@ -170,7 +170,7 @@ def _allow(
     reason: str | None = None,
     receipt: JsonObject | None = None,
 ) -> Ready | ToolResult:
-    """The call may run, as it is now, or has its answer: on the record."""
+    """Record that the call may run as it is now, or has its answer."""
     call = review.call
     if (answer := review.answer) is not None:
         _record(review, "answer", review.rule, sources, by, reason or answer.text, receipt)
@@ -226,6 +226,6 @@ def _unknown(run: Run, call: ToolCall) -> ToolResult:
 
 
 def denial_result(call: ToolCall, reason: str | None) -> ToolResult:
-    """The answer to a call that someone refused."""
+    """Build the answer to a call that someone refused."""
     words = f"Denied: {reason}" if reason else "Denied."
     return ToolResult(call.id, words, True, call.name, "denied")

@@ -12,7 +12,7 @@ from windlass.store.base import InboxItem
 
 
 def last_word(run: Run) -> InboxItem | None:
-    """What someone still has to say to a run that would stop: what came too late for this turn first."""
+    """Find what a run that would stop must still hear; what came too late for its turn first."""
     mail = run.journal.mail
     late = next((item for item in mail if item.kind == "steer"), None)
     return late or next((item for item in mail if item.kind == "follow_up"), None)

@@ -80,7 +80,7 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
 
 
 def _end_waits(run: Run) -> bool:
-    """May the end of the run be suspended by anything but the store?"""
+    """Tell whether the end of the run may wait for anything but the store."""
     moments, turn = run.plan.moments, run.turn
     if moments.end or run.calls.lingering or run.calls.threads or run.calls.early_reads:
         return True
@@ -88,7 +88,7 @@ def _end_waits(run: Run) -> bool:
 
 
 async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
-    """One turn, from where it stands to its verdict."""
+    """Take one turn from where it stands to its verdict."""
     journal, moments = run.journal, run.plan.moments
     if at <= Stage.OPEN:
         verdict = None
@@ -130,7 +130,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
 
 
 async def _may_open(run: Run) -> Stop | Suspend | None:
-    """May a turn begin? The post first, then the policies."""
+    """Ask whether a turn may begin: the inbox first, then the policies."""
     if run.journal.mail and (verdict := take_mail(run)) is not None:
         return _park(run, verdict, "turn", None) if isinstance(verdict, Suspend) else verdict
     for door in run.plan.moments.before_turn:
@@ -156,7 +156,7 @@ def _open(run: Run) -> Stop | None:
 
 
 def _out_of_budget(run: Run) -> Stop | None:
-    """The end of a run whose limits leave no room for another turn."""
+    """Stop a run whose limits leave no room for another turn."""
     ledger = run.ledger
     spent = ledger.out_of_turns()
     if spent is None and ledger.metered:
@@ -169,7 +169,7 @@ def _out_of_budget(run: Run) -> Stop | None:
 
 
 async def _cut_short(run: Run, turn: Turn, limit: str) -> Verdict:
-    """A budget left too little room for the reply: it is no answer, and there is no next turn."""
+    """End a turn whose reply a budget cut short: it is no answer."""
     spent = run.ledger.standing(limit)
     run.record(BudgetExhausted(limit, spent.allowed, spent.used))
     return await _close_turn(run, turn, Stop("budget_exhausted", limit))
@@ -196,7 +196,7 @@ async def _ask_eagerly(run: Run) -> None:
 
 
 async def _check(run: Run, turn: Turn) -> Verdict | None:
-    """A door before any call of the reply runs."""
+    """Ask the policies before any call of the reply runs."""
     for door in run.plan.moments.after_reply:
         verdict = await door(run, turn)
         if verdict is None:
@@ -224,7 +224,7 @@ def _drop(run: Run, turn: Turn) -> None:
 
 
 async def _vote(run: Run, turn: Turn) -> Verdict | None:
-    """What the strongest voice says of the turn."""
+    """Ask every policy about the turn; the strongest verdict counts."""
     votes: list[Verdict] = []
     for voter in run.plan.moments.after_turn:
         vote = await voter(run, turn)
@@ -236,7 +236,7 @@ async def _vote(run: Run, turn: Turn) -> Verdict | None:
 
 
 async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
-    """An end is proposed: those who must agree are asked, and a follow-up takes its turn."""
+    """Ask those who must agree to a proposed end; a follow-up takes its turn."""
     doors = run.plan.moments.before_finish
     if doors:
         run.record(FinishProposed(finish.reason, finish.status))

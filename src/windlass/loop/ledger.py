@@ -155,7 +155,7 @@ class Ledger:
         self._wake()
 
     def count(self, usage: Usage) -> None:
-        """One more call, and its tokens."""
+        """Count one more call and its tokens."""
         self.calls += 1
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
@@ -184,7 +184,7 @@ class Ledger:
         return ledger is not None
 
     def reached_limit(self, *, closing: bool = False) -> ReachedLimit | None:
-        """The token or dollar limit that leaves no room for another call, here or above."""
+        """Find the token or dollar limit that leaves no room for another call, here or above."""
         ledger: Ledger | None = self
         while ledger is not None:
             if ledger.period is not None:
@@ -199,7 +199,7 @@ class Ledger:
         return None
 
     def exceeded_limit(self) -> ReachedLimit | None:
-        """The limit that is not only reached but crossed, here or above."""
+        """Find the limit that is not only reached but crossed, here or above."""
         ledger: Ledger | None = self
         while ledger is not None:
             share = 1.0 - ledger.kept_back
@@ -212,7 +212,7 @@ class Ledger:
         return None
 
     def standing(self, limit: str) -> ReachedLimit:
-        """How the nearest limit of this name stands, here or above."""
+        """Return how the nearest limit of this name stands, here or above."""
         ledger: Ledger | None = self
         while ledger is not None:
             allowed = getattr(ledger.limits, limit, None)
@@ -222,7 +222,7 @@ class Ledger:
         return ReachedLimit(limit, 0, 0)
 
     def out_of_turns(self) -> ReachedLimit | None:
-        """The iteration limit, once it is reached."""
+        """Return the iteration limit, once it is reached."""
         allowed = self.limits.iterations
         if allowed is not None and self.iterations >= allowed:
             return ReachedLimit("iterations", allowed, self.iterations)
@@ -302,7 +302,7 @@ class Ledger:
         self.root.paid_usd += usd
 
     def restore(self, iterations: int, tokens: int, usd: float, seconds: float = 0.0) -> None:
-        """A run goes on: enter what it and its children spent before.
+        """Enter what a run that goes on and its children spent before.
 
         Not into the books above: those of a parent have it already, from the journals of its tree.
         """
@@ -349,7 +349,7 @@ class Ledger:
             self._errors.pop(reserve.kind, None)
 
     def _in_the_way(self, whole: Reserve, kind: str, wait: bool) -> Ledger | None:
-        """The ledger whose open calls must settle before this one may be made, if there is one.
+        """Find the ledger whose open calls must settle before this one may be made.
 
         While others are open, a call must fit beside them with its whole reply and the error that
         such calls had so far. As long as no call of its kind is settled, one is made at a time.
@@ -375,7 +375,7 @@ class Ledger:
         return None
 
     async def wait_for_settling(self) -> None:
-        """Until some sibling's call is settled."""
+        """Wait until some sibling's call is settled."""
         settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._waiting is None:
             self._waiting = []

@@ -30,7 +30,7 @@ from windlass.tools.tool import Tool
 
 
 def stop_for_error(run: Run, error: BaseException) -> Stop:
-    """The verdict on a drive that an error ended."""
+    """Return the verdict on a drive that an error ended."""
     if isinstance(error, OutOfBudget):
         return Stop("budget_exhausted", error.spent.limit)
     turn, kind = run.turn, type(error).__name__
@@ -113,7 +113,7 @@ def _raise_if_cancelled(error: BaseException) -> None:
 
 
 async def _end_again(run: Run, error: StoreError) -> Outcome:
-    """The end could not be written. If it was taken back, for what was in it, it is written without."""
+    """Write the end without what was in it, where it was taken back because of that."""
     stop = stop_for_error(run, error)
     outcome = Outcome("failed", stop.reason, stop.error, error)
     try:

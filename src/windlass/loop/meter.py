@@ -153,7 +153,7 @@ class CallMeter:
             self.record_release(model, self._beside, self._paid)
 
     def restore(self, request: Request) -> Request:
-        """The request with the reply limit that the caller asked for, not what a reserve had left."""
+        """Return the request with the reply limit of its caller, not what a reserve had left."""
         asked, lowered = self._asked
         if lowered is None or request.frame.settings.max_tokens != lowered:
             return request
@@ -257,7 +257,7 @@ class CallMeter:
     # ----------------------------------------------------------------- details
 
     def _discard(self) -> None:
-        """The request under way is over: it was not made, or its reply is not the answer."""
+        """Settle a request that was not made, or whose reply is not the answer."""
         attempt, self.attempt = self.attempt, None
         if self._events is not None:
             self._events.clear()
@@ -285,7 +285,7 @@ class CallMeter:
         return FailedRequest(attempt.model, error, usage, cost, took, self._purpose)
 
     def _usage_of_failure(self, attempt: Attempt, error: BaseException) -> Usage:
-        """What a request that failed has used."""
+        """Estimate what a request that failed has used."""
         events = list(self._events) if self._events else []
         if self._events:
             self._events.clear()
@@ -364,21 +364,21 @@ def _cost(attempt: Attempt, usage: Usage) -> float:
 
 
 def _blocks(events: list[LiveEvent]) -> tuple[Block, ...]:
-    """What was shown of a reply, as blocks: enough to estimate its tokens."""
+    """Turn what was shown of a reply into blocks, to estimate its tokens."""
     words = "".join([e.text for e in events if isinstance(e, (TextDelta, ThinkingDelta))])
     calls = [event.call for event in events if isinstance(event, ToolCallReady)]
     return (Text(words), *calls) if words else tuple(calls)
 
 
 def with_max_tokens(request: Request, max_tokens: int | None) -> Request:
-    """The request with another limit on its reply."""
+    """Return the request with another limit on its reply."""
     settings = msgspec.structs.replace(request.frame.settings, max_tokens=max_tokens)
     frame = msgspec.structs.replace(request.frame, settings=settings)
     return msgspec.structs.replace(request, frame=frame)
 
 
 def limit_reply(request: Request, reserve: Reserve) -> Request:
-    """The request with its reply limited to what is held back for it."""
+    """Limit the reply to what is held back for it."""
     if reserve.max_tokens is None:
         return request
     return with_max_tokens(request, reserve.max_tokens)

@@ -98,7 +98,7 @@ class Plan:
         self.frame, self.framed, self.digest = offer.frame, offer.framed, offer.framed.digest
 
     def of(self, model: Model) -> Plan:
-        """The same plan for another model."""
+        """Return the same plan for another model."""
         other = object.__new__(Plan)
         other.model, other.door, other.name, other.metadata = (
             model,
@@ -117,7 +117,7 @@ class Plan:
         return other
 
     def under(self, parent: Run) -> Plan:
-        """The same plan for a run that another hands its work to: what binds that one binds this."""
+        """Return the plan for a run that `parent` hands work to: what binds that one binds it."""
         above = [
             held
             for policy in parent.plan.policies
@@ -167,14 +167,14 @@ def _offer(
 
 
 def frame_entry(frame: Frame, why: str = "start") -> Framed:
-    """The entry that puts a frame on the record."""
+    """Build the entry that puts a frame on the record."""
     tools = tuple([cast("JsonObject", msgspec.to_builtins(tool)) for tool in frame.tools])
     settings = cast("JsonObject", msgspec.to_builtins(frame.settings))
     return Framed(digest_of((frame.system, tools, settings)), frame.system, tools, settings, why)
 
 
 def frame_of(entry: Framed) -> Frame:
-    """The frame that an entry put on the record."""
+    """Read the frame that an entry put on the record."""
     try:
         return Frame(
             entry.system,
@@ -186,13 +186,13 @@ def frame_of(entry: Framed) -> Frame:
 
 
 def plain(value: Any, what: str) -> Any:
-    """The value as plain data; what no journal can hold is refused where it is handed over."""
+    """Return the value as plain data; refuse what no journal can hold."""
     keepable(value, what)
     return msgspec.to_builtins(value)
 
 
 def as_journaled(value: Any, what: str) -> Any:
-    """A copy of the value as a journal gives it back; what no journal can hold is refused."""
+    """Copy the value as a journal gives it back; refuse what no journal can hold."""
     keepable(value, what)
     return msgspec.json.decode(_encode(value))
 
@@ -208,7 +208,7 @@ def keepable(value: Any, what: str) -> None:
 
 
 def digest_of(value: object) -> str:
-    """A short fingerprint of anything that JSON can hold."""
+    """Compute a short digest of anything that JSON can hold."""
     try:
         data = _encode(value)
     except (ValueError, TypeError, RecursionError):  # what no JSON can hold has a text all the same

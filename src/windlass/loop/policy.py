@@ -108,7 +108,7 @@ class Policy(Generic[Memory]):
 
 
 def invalid_answer(method: Any, answer: object, may: str) -> ConfigError:
-    """The error for an answer that has no meaning at its moment."""
+    """Build the error for an answer that has no meaning at its moment."""
     name, moment = method.__self__.name, method.__name__
     return ConfigError(f"policy {name!r}: {moment} answers {may}, not {answer!r:.80}")
 
@@ -176,5 +176,5 @@ def _overridden_moments(kind: type[Policy[Any]]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=256)
 def moments_of(policies: tuple[Policy[Any], ...]) -> Moments:
-    """The moments of these policies; agents that are made again and again share them."""
+    """Collect the moments of these policies; agents that are made again and again share them."""
     return Moments(policies)

@@ -19,7 +19,7 @@ KIND = "system_reminder"
 
 
 def reminder_entry(reminder: Reminder, source: str, session_id: str) -> Reminded:
-    """A reminder for the record. Its words cannot pretend that it is over."""
+    """Build the entry of a reminder; its words cannot pretend that it is over."""
     if type(cast("object", reminder)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {safe_repr(reminder)}")
     words = reminder.text.replace("</system_reminder", "<\\/system_reminder")
@@ -28,7 +28,7 @@ def reminder_entry(reminder: Reminder, source: str, session_id: str) -> Reminded
 
 
 def add_reminder(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:
-    """The reminders with one more; the same words are not there twice, their turns begin anew."""
+    """Add a reminder; the same words are not there twice, their turns begin anew."""
     if entry.message.kind == KIND:
         for place, one in enumerate(reminders):
             if one.message == entry.message:
@@ -37,7 +37,7 @@ def add_reminder(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:
 
 
 def age_reminders(reminders: list[Reminded], due: int) -> list[Reminded]:
-    """The reminders after a reply: the first `due` were sent, and live one request less."""
+    """Return the reminders after a reply: the first `due` live one request less."""
     left: list[Reminded] = []
     for one in reminders[:due]:
         if one.ttl is None:
@@ -48,7 +48,7 @@ def age_reminders(reminders: list[Reminded], due: int) -> list[Reminded]:
 
 
 def inherit_reminders(reminders: Sequence[Reminded]) -> list[Reminded]:
-    """What an agent is reminded of that is handed a task: `session` goes no further than to it."""
+    """Return what an agent that is handed a task is reminded of."""
     return [
         msgspec.structs.replace(
             one, source="inherited", propagate="all" if one.propagate == "all" else "none"

@@ -43,7 +43,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def accept_reply(response: object, ids: set[str]) -> Response:
-    """The reply as it can be counted, written and sent back; mostly it is so already.
+    """Return the reply as it can be counted, written and sent back; mostly it is so already.
 
     Its calls have ids that are not among `ids`, and these are there from now on.
     """
@@ -69,7 +69,7 @@ def accept_reply(response: object, ids: set[str]) -> Response:
 
 
 def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
-    """Can all of this be written down, as is seen at a glance, and are its calls new?"""
+    """Tell at a glance whether all of this can be written, and whether its calls are new."""
     for block in content:
         if type(block) is ToolCall:
             call_id = block.id
@@ -87,7 +87,7 @@ def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
 
 
 def _writable(call: ToolCall) -> bool:
-    """Is it seen at a glance that this call can be written down and read again?"""
+    """Tell at a glance whether this call can be written and read again."""
     if not (call.raw is call.opaque is call.origin is None):
         return False
     if type(call.id) is str and type(call.name) is str and type(call.arguments) is dict:
@@ -99,7 +99,7 @@ def _writable(call: ToolCall) -> bool:
 
 
 def writable(call: object) -> bool:
-    """Can this call be written down exactly as it is?"""
+    """Tell whether this call can be written exactly as it is."""
     try:
         return type(call) is ToolCall and (_writable(call) or _call(call) is call)
     except BadReply:
@@ -107,7 +107,7 @@ def writable(call: object) -> bool:
 
 
 def _assign_call_ids(response: Response, ids: set[str]) -> Response:
-    """The reply with every call under an id of its own, and a name."""
+    """Give every call of the reply an id of its own, and a name."""
     blocks = list(response.message.content)
     for index, block in enumerate(blocks):
         if type(block) is ToolCall:
@@ -121,7 +121,7 @@ def _assign_call_ids(response: Response, ids: set[str]) -> Response:
 
 
 def cost_of(model: Model, usage: Usage) -> float | None:
-    """What the model says the usage costs; None when it cannot say."""
+    """Return what the model says the usage costs; None when it cannot say."""
     try:
         cost = model.price(usage)
         if type(cost) is float and 0 <= cost < _MOST:
@@ -135,13 +135,13 @@ def cost_of(model: Model, usage: Usage) -> float | None:
 
 
 def attempts_of(error: BaseException) -> int:
-    """How often the provider was asked in vain."""
+    """Return how often the provider was asked in vain."""
     told = attribute(error, "attempts")
     return max(1, _count(int(told))) if told is not None and told.isdecimal() else 1
 
 
 def _possible(usage: object) -> bool:
-    """Is it a Usage, and is every count a count?"""
+    """Tell whether it is a Usage in which every count is one."""
     global _looked_at
     if usage is _looked_at:  # a model that does not count gives the same each time
         return True
@@ -166,7 +166,7 @@ def _possible(usage: object) -> bool:
 
 
 def repair_reply(response: object) -> Response:
-    """The reply, looked at and mended part by part; its ids are left as they are."""
+    """Check and mend a reply part by part; its ids are left as they are."""
     if not isinstance(response, Response):
         raise _no_reply(response)
     message = cast("object", response.message)
@@ -252,7 +252,7 @@ def _block(block: object) -> Block:
 
 
 def _call(call: ToolCall) -> ToolCall:
-    """The call, with arguments as a journal and a wire can hold them."""
+    """Return the call with arguments as a journal and a wire can hold them."""
     _json(call.opaque, call)
     _origin(call.origin, call)
     given_id, raw = cast("object", call.id), cast("object", call.raw)
@@ -269,7 +269,7 @@ def _call(call: ToolCall) -> ToolCall:
 
 
 def _arguments(given: object) -> JsonObject | None:
-    """The arguments, or None for what JSON cannot say."""
+    """Return the arguments, or None for what JSON cannot say."""
     if not isinstance(given, dict):
         return None
     arguments = cast("dict[Any, Any]", given)
@@ -365,7 +365,7 @@ def _amount(value: object) -> float:
 
 
 def _count(value: object) -> int:
-    """The count; none of a thing is less than nothing."""
+    """Return the value as a count of at least 0."""
     if isinstance(value, float):
         value = int(value) if 0 <= value <= _MOST else 0
     return min(int(value), _MOST) if isinstance(value, int) and value > 0 else 0

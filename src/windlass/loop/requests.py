@@ -17,7 +17,7 @@ from windlass.store.view import ViewFold
 
 
 def requests_of(entries: Iterable[JournalEntry]) -> list[Request]:
-    """What was sent for every recorded reply, the policies' own calls too, oldest first.
+    """Return what was sent for every recorded reply, oldest first; policies' own calls too.
 
     ```python
     requests = requests_of(await store.read("s1"))
@@ -40,7 +40,7 @@ def requests_of(entries: Iterable[JournalEntry]) -> list[Request]:
 
 
 def last_frame(entries: Sequence[JournalEntry]) -> Framed | None:
-    """The frame that the model itself was asked in last; a judge's is another."""
+    """Find the frame that the model itself was asked with last; a judge's is another."""
     frames = {entry.digest: entry for entry in entries if type(entry) is Framed}
     for entry in reversed(entries):
         if type(entry) is Replied and entry.purpose is None and entry.frame in frames:

@@ -182,7 +182,7 @@ class Standing:
             self.asking = False
 
     def attempt(self) -> int:
-        """How many times in a row the run goes on after a death without anything new, now included."""
+        """Count the resumes in a row, now included, since anything new was on record."""
         if not self.driving:
             return 0
         last = self.resumed
@@ -262,7 +262,7 @@ def standing(entries: Sequence[JournalEntry]) -> Standing:
 
 
 def continue_session(run: Run, state: Standing) -> None:
-    """A new run on a session that has been used before: its view, its ids, its lasting memories."""
+    """Begin a new run on a used session: its view, its call ids, its lasting memories."""
     run.view.strand = Strand(list(state.view.messages))
     run.calls.ids = state.call_ids
     for message in state.view.messages:  # some of them nobody here has asked for
@@ -316,7 +316,7 @@ def restore_children(run: Run, spending: Spending) -> None:
 
 
 def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
-    """A call without a result: ready to run again, to be gated, or lost with its outcome unknown."""
+    """Restore a call without a result: it runs again, is decided again, or is lost."""
     decided, intended = state.decided.get(call.id), state.intended.get(call.id)
     tool = run.tools.get(call.name)
     if decided is None or decided.action != "allow":

@@ -49,7 +49,7 @@ def check_by(by: object) -> Caller | None:
 
 
 def name_of_answerer(by: Caller | None, name: str | None, nobody: str) -> str:
-    """How whoever answers stands on the record; the host may name somebody, or nobody."""
+    """Return the name of whoever answers, for the record; the host may name somebody."""
     if not is_host(by):
         return str(by)
     if name is not None and (not isinstance(cast("object", name), str) or not name.strip()):
@@ -77,7 +77,7 @@ def keep_answer(answers: Answers, call_id: str, decision: Decision, last_ask: st
 
 
 def decision_of(value: object) -> Decision:
-    """A decision from what someone gave or posted; all that is not clearly a yes is a no."""
+    """Read a decision from what someone gave or posted; what is not clearly a yes is a no."""
     if isinstance(value, (Allow, Deny)):
         by = None if value.by is None else str(value.by)
         return _decision(value.allowed, value.reason, by, value.ask)
@@ -96,14 +96,14 @@ def _decision(allowed: bool, reason: str | None, by: str | None, ask: str | None
 def answer_as_data(
     allowed: bool, by: str | None, ask: str | None, reason: str | None = None
 ) -> JsonObject:
-    """An answer as it is posted; the host need not name anybody."""
+    """Return an answer as it is posted; the host need not name anybody."""
     told: JsonObject = {"action": "allow" if allowed else "deny", "reason": reason}
     named = {name: value for name, value in (("by", by), ("ask", ask)) if value is not None}
     return {**told, **named}
 
 
 def result_of(value: object) -> ToolResult:
-    """A result from what the host gave, or from what the journal kept of it."""
+    """Read a result from what the host gave, or from what the journal kept of it."""
     if isinstance(value, dict) and cast("JsonObject", value).get("type") == "tool_result":
         return msgspec.convert(value, ToolResult)
     return answer(value)

@@ -415,7 +415,7 @@ class Run:
         return value
 
     def _has_result(self, call_id: str) -> bool:
-        """Is a result of the call on record?"""
+        """Tell whether a result of the call is on record."""
         entries = reversed(self.journal.entries)
         return any(type(e) is ToolResulted and e.call_id == call_id for e in entries)
 

@@ -34,11 +34,11 @@ log = logging.getLogger("windlass")
 
 
 def ignore_event(_event: Event) -> None:
-    """The sink of a run that nobody watches."""
+    """Do nothing: the sink of a run that nobody watches."""
 
 
 def fan_out(sinks: Sequence[Sink]) -> Sink:
-    """One sink for several. A sink only watches: what it raises is logged and goes no further."""
+    """Join several sinks in one; what a sink raises is logged and goes no further."""
     if len(sinks) == 1 and getattr(sinks[0], "trusted", False):
         return sinks[0]
 
@@ -127,7 +127,7 @@ class CleanShow:
             self._show(self._redactor.value(event))
 
     def flush(self) -> None:
-        """The reply is over: what was held back as the possible beginning of a secret is none."""
+        """Show what was held back as the possible beginning of a secret: the reply is over."""
         if shown := self._thinking.flush():
             self._show(ThinkingDelta(shown))
         if shown := self._text.flush():

@@ -95,7 +95,7 @@ class Spending:
 
 
 def lost_call_entry(reserved: CallReserved) -> ReplyFailed:
-    """The entry that settles a call which was under way when its process ended."""
+    """Build the entry that settles a call which was under way when its process ended."""
     return ReplyFailed(
         INTERRUPTED,
         "the process ended before the reply was on record; what was held back counts as spent",
@@ -108,7 +108,7 @@ def lost_call_entry(reserved: CallReserved) -> ReplyFailed:
 
 
 def spending_of(entries: Iterable[JournalEntry]) -> Spending:
-    """What the last run in a journal has spent."""
+    """Sum up what the last run in a journal has spent."""
     spending = Spending()
     for entry in entries:
         spending.apply(entry)

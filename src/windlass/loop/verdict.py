@@ -105,7 +105,7 @@ _STRENGTH: dict[type, int] = {Stop: 4, Suspend: 3, KeepGoing: 2, Finish: 1}
 
 
 def strongest(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """The strongest verdict, the first among equals."""
+    """Return the strongest verdict, the first among equals."""
     best: Verdict | None = None
     for verdict in verdicts:
         if best is None or _STRENGTH[type(verdict)] > _STRENGTH[type(best)]:
