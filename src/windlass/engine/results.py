@@ -334,13 +334,13 @@ class RunResult:
         return f"<{type(self).__name__} {self.status} after {self._run.iteration} turns: {shown!r}>"
 
     def _repr_html_(self) -> str:
-        from windlass.trace.build import Append, picture_of
-        from windlass.trace.html import to_iframe
+        # Loaded by notebooks only.
+        from windlass.trace import build, html
 
         head = f"<b>{escape(self.status)}</b> · {self._run.iteration} turns · ${self.cost_usd:.4f}"
         # what is in memory has durations and no times: a journal's rows are the store's to read
-        picture = picture_of(self.session_id, [Append(seams.now(), list(self.entries))])
-        return f"<div>{head}</div>{to_iframe(picture)}"
+        picture = build.picture_of(self.session_id, [build.Append(seams.now(), list(self.entries))])
+        return f"<div>{head}</div>{html.to_iframe(picture)}"
 
 
 class LoopResult(RunResult):

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 if TYPE_CHECKING:
+    import asyncio
+
     from windlass.models.mock import MockQueue
     from windlass.runtime.runtime import Runtime
     from windlass.testing.virtual_time import VirtualTimeLoop
@@ -75,10 +77,20 @@ def windlass_mock() -> Generator[MockQueue]:
 @pytest.fixture
 def virtual_loop() -> Generator[VirtualTimeLoop]:
     """A loop whose clock jumps: `virtual_loop.run_until_complete(main())`."""
+    with _open_runner() as runner:
+        yield cast("VirtualTimeLoop", runner.get_loop())
+
+
+def _open_runner(seed: int | None = None) -> asyncio.Runner:
     from windlass.testing.virtual_time import open_runner
 
-    with open_runner() as runner:
-        yield cast("VirtualTimeLoop", runner.get_loop())
+    return open_runner(seed)
+
+
+def _build_runtime() -> Runtime:
+    from windlass.runtime.runtime import Runtime
+
+    return Runtime(store="memory:")
 
 
 def _async_runtime() -> object:
@@ -88,9 +100,7 @@ def _async_runtime() -> object:
         @pytest_asyncio.fixture
         async def windlass_runtime(self) -> AsyncGenerator[Runtime]:
             """A fresh Runtime in memory, current for the test."""
-            from windlass.runtime.runtime import Runtime
-
-            async with Runtime(store="memory:") as runtime:
+            async with _build_runtime() as runtime:
                 yield runtime
 
     return AsyncRuntime()
@@ -102,9 +112,7 @@ class _PlainRuntime:
         """A fresh Runtime in memory, current for the test."""
         import asyncio
 
-        from windlass.runtime.runtime import Runtime
-
-        runtime = Runtime(store="memory:")
+        runtime = _build_runtime()
         # By hand: a loop would enter it in a context of its own, which the test does not share.
         with pytest.raises(StopIteration):
             runtime.__aenter__().send(None)
@@ -149,9 +157,7 @@ def pytest_fixture_setup(
     mark = request.node.get_closest_marker("virtual_time")
     if mark is None:
         return None
-    from windlass.testing.virtual_time import open_runner
-
-    runner = open_runner(_seed(mark))
+    runner = _open_runner(_seed(mark))
     fixturedef.addfinalizer(runner.close)
     fixturedef.cached_result = (runner, fixturedef.cache_key(cast("Any", request)), None)
     request.node.stash[_ON_VIRTUAL_TIME] = True
