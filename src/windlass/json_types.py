@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeGuard
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 #: A JSON object: `{"city": "Oslo", "days": 3}`.
 JsonObject: TypeAlias = dict[str, Any]
@@ -11,24 +14,29 @@ JsonObject: TypeAlias = dict[str, Any]
 JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 
-def is_object(value: object) -> TypeGuard[JsonObject]:
+def is_object(value: object) -> TypeIs[JsonObject]:
     """Tell whether decoded JSON is an object."""
     return isinstance(value, dict)
 
 
-def is_list(value: object) -> TypeGuard[list[Any]]:
+def is_list(value: object) -> TypeIs[list[Any]]:
     """Tell whether a value is a list."""
     return isinstance(value, list)
 
 
-def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+def is_sequence(value: object) -> TypeIs[list[Any] | tuple[Any, ...]]:
     """Tell whether a value is a list or a tuple."""
     return isinstance(value, (list, tuple))
 
 
-def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+def is_mapping(value: object) -> TypeIs[Mapping[Any, Any]]:
     """Tell whether a value is a mapping, of whatever keys."""
     return isinstance(value, Mapping)
+
+
+def is_iterable(value: object) -> TypeIs[Iterable[Any]]:
+    """Tell whether a value can be iterated over."""
+    return isinstance(value, Iterable)
 
 
 def as_object(value: object) -> JsonObject:

@@ -14,10 +14,12 @@ import msgspec
 
 from windlass.errors import ConfigError, Corrupt, nearest, safe_repr
 from windlass.json_types import JsonObject
+from windlass.loop.run import Run
 from windlass.redaction.redactor import Redactor
 from windlass.resources.resource import Plain
 from windlass.resources.tx import Change
 from windlass.store.base import Store
+from windlass.tools.tool import ToolContext
 
 TABLE = "windlass_audit"
 LONGEST = 2048  # bytes of one value in a diff; of a longer one the digest is kept
@@ -55,6 +57,13 @@ class AuditRow(msgspec.Struct, frozen=True):
 
 COLUMNS = AuditRow.__struct_fields__
 _CONTENT = COLUMNS[1:-1]
+
+
+def host_ids(ctx: ToolContext[Any]) -> tuple[str | None, str | None]:
+    """Return the ids that the host has given to the request and the conversation of a call's run."""
+    if not isinstance(ctx.scope, Run):
+        return None, None
+    return ctx.scope.host.request_id, ctx.scope.host.conversation_id
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from windlass.errors import Conflict
 from windlass.json_types import JsonObject
+from windlass.loop.run import Run
 from windlass.resources import audit
 from windlass.resources.tx import Change
 from windlass.tools.middleware.preview import ExpectedRows, Rehearsal
@@ -21,9 +22,10 @@ from windlass.tools.tool import ToolContext
 
 def find_expected(ctx: ToolContext[Any] | None) -> ExpectedRows | None:
     """What the plan that this call belongs to expects of it; None: it belongs to none."""
-    readings: Mapping[Any, Any] = {} if ctx is None else getattr(ctx.scope, "cache", {})
-    known: Mapping[str, ExpectedRows] | None = readings.get(ExpectedRows)
-    return None if known is None or ctx is None else known.get(ctx.call_id)
+    if ctx is None or not isinstance(ctx.scope, Run):
+        return None
+    known: Mapping[str, ExpectedRows] | None = ctx.scope.cache.get(ExpectedRows)
+    return None if known is None else known.get(ctx.call_id)
 
 
 def describe_rows(

@@ -7,11 +7,11 @@ also one that only reads, sees the rows as they would be.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from windlass.access.caller import recorded_user
 from windlass.errors import PermissionDenied, StoreError
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.resources import audit
 from windlass.resources.plan_check import (
     describe_rows,
@@ -146,7 +146,7 @@ def _pinned_id(verb: Verb, arguments: JsonObject, value: Any) -> JsonObject | No
     """The id that was made for a new row: the real call makes this very row."""
     if verb.method is not None or verb.name != "create" or arguments.get("id") is not None:
         return None
-    made = cast("JsonObject", value) if isinstance(value, dict) else {}
+    made = value if is_object(value) else {}
     return {"id": made["id"]} if "id" in made else None
 
 
@@ -167,7 +167,6 @@ def origin_of(
     desk: ResourceService, verb: str, plan: ResourcePlan, tool: str, ctx: ToolContext[Any]
 ) -> audit.Origin:
     """Where an audit row that is written here comes from."""
-    scope: Any = ctx.scope
     return audit.Origin(
         f"session:{ctx.session_id}",
         now(),
@@ -177,8 +176,7 @@ def origin_of(
         tool,
         plan.name,
         verb,
-        getattr(scope, "request_id", None),
-        getattr(scope, "conversation_id", None),
+        *audit.host_ids(ctx),
         session=ctx.session_id,
         run=ctx.run_id,
         call=ctx.call_id,

@@ -16,7 +16,7 @@ from windlass import seams
 from windlass.access.caller import Caller, recorded_user
 from windlass.access.roles import Roles
 from windlass.errors import PermissionDenied, StoreError
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object, is_sequence
 from windlass.messages import ToolResult
 from windlass.redaction.redactor import Redactor
 from windlass.resources import audit, schema
@@ -84,13 +84,11 @@ class ResourceService:
                 "run it without `store=`"
             )
         known = await self.prepare(store)
-        scope: Any = ctx.scope
         origin = self._origin(
             verb,
             ctx.caller,
             f"session:{ctx.session_id}",
-            getattr(scope, "request_id", None),
-            getattr(scope, "conversation_id", None),
+            *audit.host_ids(ctx),
             session=ctx.session_id,
             run=ctx.run_id,
             call=ctx.call_id,
@@ -348,8 +346,8 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Page):
         page = cast("Page[Any]", value)
         return {"rows": [as_json(one) for one in page.rows], "cursor": page.cursor}
-    if isinstance(value, (list, tuple)):
-        return [as_json(one) for one in cast("list[Any]", value)]
+    if is_sequence(value):
+        return [as_json(one) for one in value]
     return value
 
 
@@ -361,8 +359,8 @@ def _objects(plan: ResourcePlan) -> Callable[[Any], Any]:
         if isinstance(value, Page):
             page = cast("Page[Any]", value)
             return Page([show(one) for one in page.rows], page.cursor)
-        if isinstance(value, dict) and value.keys() == keys:
-            return plan.instance(cast("JsonObject", value))
+        if is_object(value) and value.keys() == keys:
+            return plan.instance(value)
         return cast("Any", value)
 
     return show
