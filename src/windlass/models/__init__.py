@@ -5,7 +5,10 @@ The wires are loaded when the first one is made, so that importing Windlass stay
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from windlass.models.registry.capabilities import WIRES
 
 if TYPE_CHECKING:
     from windlass.models.registry.providers import resolve as resolve
@@ -17,16 +20,7 @@ if TYPE_CHECKING:
     from windlass.models.wires.openai.chat import OpenAIChat as openai_chat
     from windlass.models.wires.openai.responses import OpenAIResponses as openai_responses
 
-_HOMES = {
-    "anthropic": ("windlass.models.wires.anthropic.model", "AnthropicMessages"),
-    "bedrock": ("windlass.models.wires.bedrock.model", "BedrockConverse"),
-    "gemini": ("windlass.models.wires.gemini.model", "GeminiGenerate"),
-    "ollama": ("windlass.models.wires.ollama.model", "OllamaChat"),
-    "openai_chat": ("windlass.models.wires.openai.chat", "OpenAIChat"),
-    "openai_responses": ("windlass.models.wires.openai.responses", "OpenAIResponses"),
-    "resolve": ("windlass.models.registry.providers", "resolve"),
-    "vertex": ("windlass.models.wires.gemini.vertex", "VertexGenerate"),
-}
+_HOMES = {**WIRES, "resolve": ("windlass.models.registry.providers", "resolve")}
 
 __all__ = [
     "anthropic",
@@ -45,8 +39,6 @@ def __getattr__(name: str) -> Any:
         module, attribute = _HOMES[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    from importlib import import_module
-
     value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value

@@ -5,10 +5,10 @@ What a run mends by itself, and what it cannot carry over from another provider,
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from importlib import import_module
+from typing import Any, Final
 
 import msgspec
 
@@ -16,26 +16,11 @@ from windlass.errors import ConfigError
 from windlass.messages import Image, Message, Opaque, Origin, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Request
 from windlass.models.history import repair
-from windlass.models.wires.anthropic import rules as anthropic_rules
 from windlass.models.wires.base import HttpModel
-from windlass.models.wires.bedrock import rules as bedrock_rules
-from windlass.models.wires.gemini import rules as gemini_rules
-from windlass.models.wires.ollama import rules as ollama_rules
-from windlass.models.wires.openai import chat_rules, responses_rules
 from windlass.models.wires.rules import Data, Rejected
 
-# pictures that a provider takes; a wire that is not here takes what the model takes
-IMAGES: Final = {
-    "anthropic": ("image/jpeg", "image/png", "image/gif", "image/webp"),
-    "openai_chat": ("image/jpeg", "image/png", "image/gif", "image/webp"),
-    "openai_responses": ("image/jpeg", "image/png", "image/gif", "image/webp"),
-    "gemini": ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
-    "vertex": ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
-    "bedrock": ("image/jpeg", "image/png", "image/gif", "image/webp"),
-}
 _NEXT: Final = Message("user", (Text("Continue."),))  # what somebody would say next
 _OWN_WORDS: Final = "the request ends in the model's own words"
-_NINE: Final = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -75,50 +60,19 @@ def _request_problem(model: HttpModel, request: Request, body: Data) -> str | No
     if not request.messages:
         return "there is no message in it"
     try:
-        _check(model, body)
+        import_module(model.rules).check(body, **model.rule_options(body))
     except Rejected as refusal:
         where = f" (at {refusal.param})" if refusal.param else ""
         return f"{refusal.message}{where}"
     return next(_pictures(model, request.messages), None)
 
 
-def _check(model: HttpModel, body: Data) -> None:
-    match model.wire:
-        case "anthropic":
-            anthropic_rules.check(body)
-        case "openai_responses":
-            responses_rules.check(body)
-        case "gemini" | "vertex":
-            signs = model.capabilities.signs_calls
-            gemini_rules.check(body, ids=model.wire == "gemini", signs=signs)
-        case "bedrock":
-            bedrock_rules.check(body)
-        case "ollama":
-            ollama_rules.check(body)
-        case _:
-            # others know keys that OpenAI does not
-            openai = model.provider in ("openai", "azure")
-            chat_rules.check(body, frozenset() if openai else frozenset(body))
-            if model.capabilities.call_ids == "9":
-                _nine(body)
-
-
-def _nine(body: Data) -> None:
-    for message in cast("list[Data]", body["messages"]):
-        ids = [call["id"] for call in cast("list[Data]", message.get("tool_calls") or [])]
-        for id_ in (*ids, *([message["tool_call_id"]] if message.get("tool_call_id") else [])):
-            if not _NINE.fullmatch(id_):
-                raise Rejected(
-                    f"Tool call id was {id_} but must be a-z, A-Z, 0-9, with a length of 9."
-                )
-
-
 def _pictures(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
-    taken = IMAGES.get(model.wire)
+    taken = model.image_types
     for at, block in _blocks(messages):
         if isinstance(block, Image) and not model.capabilities.images:
             yield f"message {at} holds a picture, and the model takes none"
-        if taken is None:
+        if not taken:
             continue
         if isinstance(block, Image) and block.url is None and block.media_type not in taken:
             yield f"message {at} holds a picture of the type {block.media_type}, which it does not take"
@@ -147,7 +101,7 @@ def _rewrites(model: HttpModel, messages: Sequence[Message], written: str) -> It
         yield f"{_count(len(other), 'tool name')} written otherwise, as {other[0]!r}"
     if empty:
         yield f"{_count(empty, 'empty message')} left out"
-    if media and not model.capabilities.media_results and model.wire != "anthropic":
+    if media and not model.capabilities.media_results and model.moves_result_media:
         yield f"pictures in {_count(media, 'tool result')} follow as the user's"
 
 

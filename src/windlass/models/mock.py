@@ -16,7 +16,7 @@ import msgspec
 from windlass import errors, seams
 from windlass.errors import ConfigError, ModelError
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_mapping, is_object, is_sequence
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response, StopReason
 from windlass.usage import Usage
@@ -356,15 +356,15 @@ def _read_call(given: object) -> ToolCall:
 
 
 def _check_list(calls: object) -> Sequence[object]:
-    if isinstance(calls, (list, tuple)):
-        return cast("Sequence[object]", calls)
+    if is_sequence(calls):
+        return calls
     raise ConfigError(f"llm_mock tool_calls is a list of calls, not {type(calls).__name__}")
 
 
 def _check_keys(what: str, given: object, known: Sequence[str]) -> None:
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         raise ConfigError(f"{what} is a dict of {', '.join(known)}, not {type(given).__name__}")
-    for key in cast("Mapping[str, Any]", given):
+    for key in given:
         if key not in known:
             raise ConfigError(f"{what} has no key {key!r}" + errors.nearest(str(key), known))
 
@@ -407,11 +407,11 @@ def _strings(message: Message) -> Iterator[str]:
 def _leaves(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
-        for item in cast("dict[str, object]", value).values():
+    elif is_object(value):
+        for item in value.values():
             yield from _leaves(item)
-    elif isinstance(value, (list, tuple)):
-        for item in cast("Sequence[object]", value):
+    elif is_sequence(value):
+        for item in value:
             yield from _leaves(item)
 
 
@@ -435,8 +435,8 @@ def _plain_message(message: Message) -> JsonObject:
 
 def _lists(value: Any) -> Any:
     """The value with lists where our structs have tuples: plain data, as JSON would give it."""
-    if isinstance(value, dict):
-        return {key: _lists(item) for key, item in cast("JsonObject", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_lists(item) for item in cast("Sequence[Any]", value)]
+    if is_object(value):
+        return {key: _lists(item) for key, item in value.items()}
+    if is_sequence(value):
+        return [_lists(item) for item in value]
     return value

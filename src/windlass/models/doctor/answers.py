@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import msgspec
 
 from windlass.errors import ModelError
 from windlass.events import TextDelta
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.messages import Message, Text, Thinking
 from windlass.models.base import Frame, Model, Request, Settings
 from windlass.models.doctor.model import Exchange, Finding, ProbedModel
@@ -25,16 +23,6 @@ SHAPE: JsonObject = {
     },
     "required": ["colour", "count"],
     "additionalProperties": False,
-}
-# how each wire may ask for thinking, the likeliest first
-LOWERINGS: dict[str, tuple[Lowering, ...]] = {
-    "anthropic": ("claude",),
-    "bedrock": ("claude", "nova"),
-    "gemini": ("gemini_level", "gemini_budget"),
-    "vertex": ("gemini_level", "gemini_budget"),
-    "ollama": ("think",),
-    "openai_responses": ("effort",),
-    "openai_chat": ("effort", "template", "enabled", "type"),
 }
 
 
@@ -81,7 +69,7 @@ async def stream(patient: ProbedModel) -> Finding:
         return Finding("", "fail", f"no words came (stop reason {seen.response.stop_reason})")
     if "".join(delta.text for delta in deltas) != seen.response.text:
         return Finding("", "fail", "the pieces do not make up the reply")
-    if seen.raw.lstrip()[:1] == b"{" and patient.wire not in ("ollama", ""):
+    if seen.raw.lstrip()[:1] == b"{" and patient.is_http and not patient.wire.streams_json:
         return Finding("", "unsupported", "a stream was asked for, and one JSON body came")
     first = "" if seen.first_s is None else f", the first after {seen.first_s:.2f} s"
     count = "one piece" if len(deltas) == 1 else f"{len(deltas)} pieces"
@@ -143,7 +131,7 @@ def _parse_reply(seen: Exchange) -> JsonObject | None:
         value: object = msgspec.json.decode(seen.response.text.strip())
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    return cast("JsonObject", value) if isinstance(value, dict) else None
+    return value if is_object(value) else None
 
 
 def _fits(value: JsonObject) -> bool:
@@ -165,7 +153,7 @@ async def thinking(patient: ProbedModel) -> Finding:
     if thought(asked):
         patient.memory["thinks_unasked"] = True
     known = patient.caps.lowering
-    tries: list[Lowering] = list(LOWERINGS.get(patient.wire, ()))
+    tries: list[Lowering] = list(patient.wire.thinking_forms)
     if known:
         tries = [known, *(lowering for lowering in tries if lowering != known)]
     refused = ""

@@ -56,7 +56,7 @@ async def _cut(patient: ProbedModel, allowed: int) -> Exchange:
 
 
 def _takes_one(patient: ProbedModel) -> bool:
-    return patient.wire != "openai_responses"
+    return patient.wire.least_output == 1
 
 
 def _ends(seen: Exchange) -> str:

@@ -80,9 +80,14 @@ class ProbedModel:
         return self.model.capabilities
 
     @property
-    def wire(self) -> str:
-        """The format it speaks."""
-        return self.model.wire if isinstance(self.model, HttpModel) else ""
+    def wire(self) -> type[HttpModel]:
+        """The class of its wire, which says what is particular to the wire."""
+        return type(self.model) if isinstance(self.model, HttpModel) else HttpModel
+
+    @property
+    def is_http(self) -> bool:
+        """Whether it speaks a wire of ours."""
+        return isinstance(self.model, HttpModel)
 
     def with_caps(self, **facts: Any) -> Model:
         """The model as if other facts were known of it."""

@@ -25,20 +25,6 @@ ASK_TWO = (
     " message."
 )
 FOREIGN = "call_0123456789abcdef01234567"  # as another provider would have named a call
-# what some servers of a wire want in a history, tried one after the other
-NEEDS: dict[str, tuple[JsonObject, ...]] = {
-    "openai_chat": ({"call_ids": "40"}, {"call_ids": "9"}),
-    "openai_responses": ({"call_ids": "40"},),
-    "gemini": ({"signs_calls": True},),
-    "vertex": ({"signs_calls": True},),
-}
-# what marks a piece of a call's arguments in a stream
-PIECES = {
-    "openai_chat": rb'"arguments"\s*:\s*"(?!")',
-    "openai_responses": rb'"type"\s*:\s*"response\.function_call_arguments\.delta"',
-    "anthropic": rb'"partial_json"\s*:\s*"(?!")',
-    "bedrock": rb'"toolUse"\s*:\s*\{\s*"input"',
-}
 
 
 async def tools(patient: ProbedModel) -> Finding:
@@ -64,7 +50,7 @@ async def tools(patient: ProbedModel) -> Finding:
 async def loop(patient: ProbedModel) -> Finding:
     """Does it go on from a tool's result, also when another provider named the call?"""
     refusal: ModelError | None = None
-    for facts in ({}, *NEEDS.get(patient.wire, ())):
+    for facts in ({}, *patient.wire.history_needs):
         model = patient.with_caps(**facts) if facts else patient.model
         try:
             seen = await patient.ask(_call_history(FOREIGN), tools=(LOOK_UP,), model=model)
@@ -114,7 +100,7 @@ async def streamed_arguments(patient: ProbedModel) -> Finding:
         return Finding("", "unsupported", "a streamed reply brought no call")
     if problem := _wrong(called):
         return Finding("", "fail", problem)
-    pattern = PIECES.get(patient.wire)
+    pattern = patient.wire.argument_mark
     count = len(re.findall(pattern, seen.raw)) if pattern else 0
     how = f"in {count} pieces" if count > 1 else "whole, in one piece"
     return Finding("", "pass", f"the arguments came {how}")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -20,6 +21,17 @@ from windlass.json_types import JsonObject
 Wire: TypeAlias = Literal[
     "anthropic", "openai_chat", "openai_responses", "gemini", "vertex", "ollama", "bedrock"
 ]
+# The one table of wires: module and class. A wire is loaded when the first model of it is made.
+WIRES: Final[dict[Wire, tuple[str, str]]] = {
+    "anthropic": ("windlass.models.wires.anthropic.model", "AnthropicMessages"),
+    "openai_chat": ("windlass.models.wires.openai.chat", "OpenAIChat"),
+    "openai_responses": ("windlass.models.wires.openai.responses", "OpenAIResponses"),
+    "gemini": ("windlass.models.wires.gemini.model", "GeminiGenerate"),
+    "vertex": ("windlass.models.wires.gemini.vertex", "VertexGenerate"),
+    "ollama": ("windlass.models.wires.ollama.model", "OllamaChat"),
+    "bedrock": ("windlass.models.wires.bedrock.model", "BedrockConverse"),
+}
+DEFAULT_WIRE: Final[Wire] = "openai_chat"  # what servers of one's own speak
 Search: TypeAlias = Literal["bm25", "regex", "hosted", "client"]
 Mode: TypeAlias = Literal["enabled", "adaptive", "effort", "disabled"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -293,3 +305,9 @@ class Circle(ConfigError):
             "take one of these families out"
         )
         self.line = line
+
+
+def load_wire(wire: Wire) -> Any:
+    """Import the class of a wire."""
+    module, name = WIRES[wire]
+    return getattr(import_module(module), name)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from importlib import import_module
-from typing import Final, cast
 
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.models.base import Model
 from windlass.models.registry import prices
-from windlass.models.registry.capabilities import Wire
+from windlass.models.registry.capabilities import DEFAULT_WIRE, load_wire
 from windlass.models.registry.config import Endpoint
 from windlass.models.registry.registry import (
     TIERS,
@@ -24,16 +22,6 @@ from windlass.models.registry.scope import environ as environ_of_context
 from windlass.redaction.redactor import Secret
 
 DEFAULT = "anthropic"
-# a wire is loaded when the first model of it is made
-WIRES: Final[dict[Wire, tuple[str, str]]] = {
-    "anthropic": ("windlass.models.wires.anthropic.model", "AnthropicMessages"),
-    "openai_chat": ("windlass.models.wires.openai.chat", "OpenAIChat"),
-    "openai_responses": ("windlass.models.wires.openai.responses", "OpenAIResponses"),
-    "gemini": ("windlass.models.wires.gemini.model", "GeminiGenerate"),
-    "vertex": ("windlass.models.wires.gemini.vertex", "VertexGenerate"),
-    "ollama": ("windlass.models.wires.ollama.model", "OllamaChat"),
-    "bedrock": ("windlass.models.wires.bedrock.model", "BedrockConverse"),
-}
 
 
 def resolve(
@@ -56,7 +44,7 @@ def resolve(
     if isinstance(model, Model):
         return model
     for what, given in (("model", model), ("provider", provider), ("model_tier", tier)):
-        if given is not None and not isinstance(cast("object", given), str):
+        if given is not None and not isinstance(as_given(given), str):
             raise ConfigError(f"{what} is a name or a Model object, not {safe_repr(given)}")
     env = environ_of_context() if environ is None else environ
     if model is None and provider is None:
@@ -101,8 +89,7 @@ def model_defaults(provider: str, model: str) -> JsonObject:
 
 def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
     """What makes the model: of the provider's wire, or of the one that its row wants for it."""
-    module, made = WIRES[capabilities_of(endpoint.name, name).wire or endpoint.wire]
-    return getattr(import_module(module), made)
+    return load_wire(capabilities_of(endpoint.name, name).wire or endpoint.wire)
 
 
 def _resolve_alias(
@@ -191,7 +178,7 @@ def _endpoint(provider: str, base_url: str | None) -> Endpoint:
     if found := ENDPOINTS.get(provider):
         return found
     if base_url is not None:  # a server of the user's own, spoken to as OpenAI would be
-        return Endpoint(provider, "openai_chat", base_url, (f"{provider.upper()}_API_KEY",))
+        return Endpoint(provider, DEFAULT_WIRE, base_url, (f"{provider.upper()}_API_KEY",))
     raise ConfigError(
         f"provider {safe_repr(provider)} is not known{nearest(provider, [*ENDPOINTS, 'mock'])}"
     )

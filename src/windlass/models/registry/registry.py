@@ -18,11 +18,13 @@ from windlass.config.sources import Document, read_text
 from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject, is_object
 from windlass.models.registry.capabilities import (
+    DEFAULT_WIRE,
     Capabilities,
     Circle,
     Matrix,
     Table,
     glob_problem,
+    load_wire,
     matches,
 )
 from windlass.models.registry.config import (
@@ -121,7 +123,7 @@ class ModelRegistry:
             )
         return Endpoint(
             name,
-            told.wire or "openai_chat",
+            told.wire or DEFAULT_WIRE,
             told.base_url,
             _to_tuple(told.auth_env),
             _to_tuple(told.base_url_env),
@@ -175,7 +177,7 @@ class ModelRegistry:
         for name, endpoint in self.endpoints.items():
             if name == "mock" or not name or set(name) & set(":/ "):
                 yield ("providers", name), "that is no name for a provider: take another"
-            if endpoint.chat_endpoint and endpoint.wire in ("gemini", "vertex", "bedrock"):
+            if endpoint.chat_endpoint and load_wire(endpoint.wire).makes_addresses:
                 yield (
                     ("providers", name, "chat_endpoint"),
                     f"the {endpoint.wire} wire makes its addresses itself: leave it out",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ from windlass.errors import (
     Refused,
     ServerError,
 )
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object
 
 _QUOTA: Final = (
     "insufficient_quota",
@@ -151,14 +151,14 @@ def from_stream(error: object, source: Source, request_id: str | None = None) ->
 
 def error_fields(parsed: object) -> JsonObject:
     """The fields of an error in any of the shapes servers use; empty when there is none."""
-    if isinstance(parsed, list) and parsed:
-        parsed = cast("list[object]", parsed)[0]
-    if not isinstance(parsed, dict):
+    if is_list(parsed) and parsed:
+        parsed = parsed[0]
+    if not is_object(parsed):
         return {}
-    body = cast("JsonObject", parsed)
+    body = parsed
     error: object = body.get("error")
-    if isinstance(error, dict):
-        fields = dict(cast("JsonObject", error))
+    if is_object(error):
+        fields = dict(error)
         fields.setdefault("request_id", body.get("request_id"))
         return fields
     if isinstance(error, str) and error:
@@ -211,7 +211,7 @@ def _build_error(
 def _message(fields: JsonObject) -> str:
     message = _text(fields.get("message") or fields.get("type") or "no explanation")
     metadata = fields.get("metadata")
-    if isinstance(metadata, dict) and (raw := cast("JsonObject", metadata).get("raw")):
+    if is_object(metadata) and (raw := metadata.get("raw")):
         message = f"{message}: {_text(raw)}"  # OpenRouter: what the provider behind it said
     return message
 
@@ -263,8 +263,8 @@ def _wait(headers: Mapping[str, str], fields: JsonObject) -> float | None:
 
 def _delay(fields: JsonObject) -> float | None:
     details = fields.get("details")  # Google says it in the body: [{"retryDelay": "34s"}]
-    for detail in cast("list[object]", details) if isinstance(details, list) else ():
-        delay = cast("JsonObject", detail).get("retryDelay") if isinstance(detail, dict) else 0
+    for detail in details if is_list(details) else ():
+        delay = detail.get("retryDelay") if is_object(detail) else 0
         if isinstance(delay, str):
             return seconds(delay)
     return None

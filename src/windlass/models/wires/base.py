@@ -21,7 +21,7 @@ from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.estimates import check_usage
 from windlass.models.meter import receive_part
 from windlass.models.registry import prices
-from windlass.models.registry.capabilities import Capabilities, Wire
+from windlass.models.registry.capabilities import Capabilities, Lowering, Wire
 from windlass.models.registry.config import Endpoint
 from windlass.models.registry.registry import capabilities_of
 from windlass.models.registry.scope import ENDPOINTS, environ
@@ -82,6 +82,17 @@ class HttpModel(Model):
     reports_parts = True
     wire: ClassVar[Wire]
     home: ClassVar[str]  # the provider where none is named
+    rules: ClassVar[str]  # the module whose `check(body)` refuses what the provider refuses
+    makes_addresses: ClassVar[bool] = False  # from the model's name: `chat_endpoint` has no meaning
+    image_types: ClassVar[tuple[str, ...]] = ()  # that the provider takes; empty: not known
+    moves_result_media: ClassVar[bool] = True  # out of a tool's result, into a message of the user
+    streams_json: ClassVar[bool] = False  # as lines of JSON, not as server-sent events
+    least_output: ClassVar[int] = 1  # tokens: the smallest `max_tokens` that it takes
+    # For `windlass doctor`: ways to ask for thinking, the likeliest first; what some servers want in a
+    # history, tried one after the other; what marks a piece of a call's arguments in a stream.
+    thinking_forms: ClassVar[tuple[Lowering, ...]] = ()
+    history_needs: ClassVar[tuple[JsonObject, ...]] = ()
+    argument_mark: ClassVar[bytes | None] = None
 
     def __init__(self, name: str, **access: Unpack[Access]) -> None:
         for word in access:
@@ -170,6 +181,10 @@ class HttpModel(Model):
         return Source(self.provider, self.name, self.endpoint.key_hint, self.secrets)
 
     # ----------------------------------------------------------------------- what a wire says
+
+    def rule_options(self, body: JsonObject) -> JsonObject:
+        """Return the keyword arguments of `check` in the module `rules` for this model."""
+        return {}
 
     def _url(self, base: str) -> str:
         raise NotImplementedError

@@ -12,7 +12,7 @@ from typing import Final, cast
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object
 from windlass.messages import Block, Message, Text
 from windlass.models.base import Settings
 from windlass.models.registry.capabilities import Capabilities
@@ -66,14 +66,14 @@ def _parts(schema: JsonObject) -> list[tuple[str, JsonObject]]:
     found: list[tuple[str, object]] = []
     for word in ("properties", "$defs", "definitions"):
         inner = schema.get(word)
-        if isinstance(inner, dict):
-            found += cast("dict[str, object]", inner).items()
+        if is_object(inner):
+            found += inner.items()
     for word in ("anyOf", "oneOf", "allOf", "prefixItems"):
         inner = schema.get(word)
-        if isinstance(inner, list):
-            found += [(f"{word}[{at}]", one) for at, one in enumerate(cast("list[object]", inner))]
+        if is_list(inner):
+            found += [(f"{word}[{at}]", one) for at, one in enumerate(inner)]
     found.append(("items", schema.get("items")))
-    return [(at, cast("JsonObject", one)) for at, one in found if isinstance(one, dict)]
+    return [(at, one) for at, one in found if is_object(one)]
 
 
 def _close_schema(schema: JsonObject) -> JsonObject:
@@ -84,16 +84,14 @@ def _close_schema(schema: JsonObject) -> JsonObject:
             case "properties" | "$defs" | "definitions":
                 inner = cast("JsonObject", value)
                 out[word] = {
-                    name: _close_schema(cast("JsonObject", part))
-                    if isinstance(part, dict)
-                    else part
+                    name: _close_schema(part) if is_object(part) else part
                     for name, part in inner.items()
                 }
             case "anyOf" | "oneOf" | "allOf":
-                inner = [_close_schema(part) for part in cast("list[JsonObject]", value)]
+                inner = [_close_schema(part) for part in value]
                 out["anyOf" if word == "oneOf" else word] = inner
-            case "items" if isinstance(value, dict):
-                out[word] = _close_schema(cast("JsonObject", value))
+            case "items" if is_object(value):
+                out[word] = _close_schema(value)
             case "format" if value in _FORMATS:
                 out[word] = value
             case "minItems" if value in (0, 1):

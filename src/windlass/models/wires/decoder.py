@@ -1,14 +1,14 @@
-"""The start of a decoder: bytes of a reply in, a `Response` out, whatever the network did to them."""
+"""Base class of decoders: bytes of a reply in, a `Response` out."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from windlass.errors import BadReply, ModelError, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall
 from windlass.models.base import Emit, Response, silent
 from windlass.models.transport.errors import Source, error_fields, from_stream
@@ -42,6 +42,7 @@ class Decoder:
         self._frames: Framing | None = None
         self._body: list[bytes] = []
         self._size = 0
+        self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
 
     def feed(self, chunk: bytes) -> bool:
         """Take the next bytes; whether they brought anything but pings and comments."""
@@ -116,9 +117,9 @@ class Decoder:
         except (ValueError, RecursionError):
             shown = self.source.clean(data[:120].decode("utf-8", "replace"))
             raise BadReply(f"the reply is not JSON, or cut off: {shown!r}") from None
-        if not isinstance(value, dict):
+        if not is_object(value):
             raise BadReply(f"the reply is not a JSON object: {value!r:.120}")
-        return cast("JsonObject", value)
+        return value
 
     def _chunk(self, name: str, data: bytes) -> JsonObject:
         """An event in OpenAI's manner; an error that it carries, or is, is raised."""
@@ -139,6 +140,24 @@ class Decoder:
             elif type(block) is ToolCall and block.raw is None:
                 self.emit(ToolCallReady(block))
         return response
+
+    def _finish_call(self, call: ToolCall, *, sure: bool = False) -> None:
+        """Announce a finished call; hold one without arguments until it cannot have been cut off."""
+        if call.raw is not None:
+            return
+        if call.arguments or sure:
+            self._announce_call(call)
+        else:
+            self._held = call
+
+    def _release_call(self) -> None:
+        """Announce the call that was held: more came after it, so it is complete."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._announce_call(held)
+
+    def _announce_call(self, call: ToolCall) -> None:
+        self.emit(ToolCallReady(call))
 
     def _event(self, name: str, data: bytes) -> bool:
         raise NotImplementedError

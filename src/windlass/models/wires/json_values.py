@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from windlass import seams
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object, is_sequence
 
 _read: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
@@ -38,8 +38,8 @@ def arguments(raw: object) -> tuple[JsonObject, str | None]:
     Nothing, `null`, `""` and `"{}"` all mean no arguments; an object that was encoded twice is
     decoded twice.
     """
-    if isinstance(raw, dict):
-        return cast("JsonObject", raw), None
+    if is_object(raw):
+        return raw, None
     if raw is None:
         return {}, None
     if not isinstance(raw, str):
@@ -50,8 +50,8 @@ def arguments(raw: object) -> tuple[JsonObject, str | None]:
             if not value.strip():
                 return {}, None
             value = _parse_json(value)
-    if isinstance(value, dict):
-        return cast("JsonObject", value), None
+    if is_object(value):
+        return value, None
     return ({}, None) if value is None else ({}, raw)
 
 
@@ -79,12 +79,12 @@ def call_id(given: object) -> str:
 
 def as_dict(value: object) -> JsonObject:
     """The object, or an empty one."""
-    return cast("JsonObject", value) if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def as_list(value: object) -> list[Any]:
     """The array, or an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return value if is_list(value) else []
 
 
 def as_text(value: object) -> str:
@@ -117,10 +117,10 @@ def _valid(value: Any) -> Any:
     """The value with halves of surrogate pairs replaced: no journal and no wire could carry them."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_valid(k): _valid(v) for k, v in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_valid(item) for item in cast("Sequence[Any]", value)]
+    if is_object(value):
+        return {_valid(k): _valid(v) for k, v in value.items()}
+    if is_sequence(value):
+        return [_valid(item) for item in value]
     return value
 
 

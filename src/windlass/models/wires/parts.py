@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from windlass.errors import ConfigError
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object, is_sequence
 from windlass.messages import Document, Image, ToolResult
 from windlass.models.base import Frame, Settings
 
@@ -29,12 +28,12 @@ def join(body: JsonObject, extra: JsonObject) -> None:
     """The user's own fields: lists of tools grow, a few objects are joined, all else is replaced."""
     for key, value in extra.items():
         known = body.get(key)
-        if key in _GROW and isinstance(known, list) and isinstance(value, (list, tuple)):
-            before = cast("list[Any]", known)
-            more = [item for item in cast("Sequence[Any]", value) if item not in before]
+        if key in _GROW and is_list(known) and is_sequence(value):
+            before = known
+            more = [item for item in value if item not in before]
             body[key] = [*before, *more]
-        elif key in _MEET and isinstance(known, dict) and isinstance(value, dict):
-            body[key] = {**cast("JsonObject", known), **cast("JsonObject", value)}
+        elif key in _MEET and is_object(known) and is_object(value):
+            body[key] = {**known, **value}
         else:
             body[key] = value
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.models.base import Settings
 from windlass.models.wires.json_values import as_dict, as_list, safe_name
 
@@ -28,9 +28,9 @@ def can_be_strict(schema: Mapping[str, Any]) -> bool:
 
 
 def _holds(schema: object, depth: int) -> bool:
-    if not isinstance(schema, dict) or depth > _DEEPEST:
+    if not is_object(schema) or depth > _DEEPEST:
         return False
-    words = cast("JsonObject", schema)
+    words = schema
     if not words.keys() <= _WORDS or not any(shape in words for shape in _SHAPES):
         return False
     kind: object = words.get("type")

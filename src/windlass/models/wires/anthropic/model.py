@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
 from windlass.errors import BadReply, ConfigError, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.messages import (
     Block,
     Document,
@@ -132,6 +132,11 @@ class AnthropicMessages(HttpModel):
     """A Claude model: `w.models.anthropic("claude-sonnet-4-5", api_key=…)`."""
 
     wire = home = "anthropic"
+    rules = "windlass.models.wires.anthropic.rules"
+    image_types = ("image/jpeg", "image/png", "image/gif", "image/webp")
+    moves_result_media = False
+    thinking_forms = ("claude",)
+    argument_mark = rb'"partial_json"\s*:\s*"(?!")'
 
     def _url(self, base: str) -> str:
         return join_url(
@@ -407,6 +412,6 @@ def _add(body: JsonObject, extra: JsonObject) -> None:
     for word, value in extra.items():
         if word in ("messages", "cache_control"):
             continue
-        if word == "output_config" and isinstance(value, dict):
-            value = {**body.get(word, {}), **cast("JsonObject", value)}
+        if word == "output_config" and is_object(value):
+            value = {**body.get(word, {}), **value}
         body[word] = value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from windlass.errors import BadReply, ContextOverflow
-from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
-from windlass.json_types import JsonObject
+from windlass.events import TextDelta, ThinkingDelta
+from windlass.json_types import JsonObject, is_list
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.transport.errors import from_stream
@@ -72,7 +72,6 @@ class MessagesDecoder(Decoder):
         super().__init__(*args)
         self._open: dict[int, _Open] = {}
         self._blocks: dict[int, Block] = {}
-        self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
         self._usage: JsonObject = {}
         self._stop: str | None = None
         self._model: str | None = None
@@ -96,7 +95,7 @@ class MessagesDecoder(Decoder):
             case "ping":
                 return False
             case "content_block_start":
-                self._release()
+                self._release_call()
                 self._start(whole(event.get("index")), as_dict(event.get("content_block")))
             case "content_block_stop":
                 self._close(whole(event.get("index")))
@@ -107,7 +106,7 @@ class MessagesDecoder(Decoder):
                 self._stop = as_text(delta.get("stop_reason")) or self._stop
                 self._take_usage(event.get("usage"))
                 if self._stop != "max_tokens":
-                    self._release()
+                    self._release_call()
             case "message_stop":
                 self.done = self.complete = True
             case "error":
@@ -168,16 +167,8 @@ class MessagesDecoder(Decoder):
             block["input"] = "".join(opened.json)
         made = self._block(block)
         self._blocks[index] = made
-        if isinstance(made, ToolCall) and made.raw is None:
-            if made.arguments:
-                self.emit(ToolCallReady(made))
-            else:
-                self._held = made
-
-    def _release(self) -> None:
-        if self._held is not None:
-            self.emit(ToolCallReady(self._held))
-            self._held = None
+        if isinstance(made, ToolCall):
+            self._finish_call(made)
 
     def _block(self, block: JsonObject) -> Block:
         kind = block.get("type")
@@ -263,7 +254,7 @@ def _merge(block: JsonObject, delta: JsonObject) -> None:
         before = block.get(key)
         if isinstance(before, str) and isinstance(value, str):
             block[key] = before + value
-        elif isinstance(before, list) and isinstance(value, list):
-            block[key] = [*cast("list[Any]", before), *cast("list[Any]", value)]
+        elif is_list(before) and is_list(value):
+            block[key] = [*before, *value]
         else:
             block[key] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
+from windlass.json_types import is_list, is_object
 from windlass.models.wires.rules import Data, Rejected, Sign
 
 KNOWN = frozenset(
@@ -75,7 +76,7 @@ def _check_shape(body: Data) -> None:
         raise Rejected("messages: at least one message is required")
     system: object = body.get("system", "")
     if not isinstance(system, str):
-        blocks = cast("list[Data]", system) if isinstance(system, list) else None
+        blocks = system if is_list(system) else None
         if blocks is None or any(block.get("type") != "text" for block in blocks):
             raise Rejected("system: Input should be a valid string or list of text blocks")
 
@@ -150,12 +151,12 @@ def _check_output(config: Data) -> None:
 
 def _check_closed(schema: object, where: str) -> None:
     """Every object says that it has no other keys, and nothing is said that nobody can hold to."""
-    if isinstance(schema, list):
-        for part in cast("list[object]", schema):
+    if is_list(schema):
+        for part in schema:
             _check_closed(part, where)
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return
-    words = cast("Data", schema)
+    words = schema
     if words.get("type") == "object" and words.get("additionalProperties") is not False:
         raise Rejected(
             f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false"
@@ -228,9 +229,9 @@ def blocks_of(message: Data) -> list[Data]:
     content: object = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    if not isinstance(content, list):
+    if not is_list(content):
         raise Rejected("messages: content: Input should be a valid list or string")
-    return cast("list[Data]", content)
+    return content
 
 
 def _check_content(at: int, message: Data, sign: Sign | None, *, last: bool) -> None:
@@ -348,7 +349,7 @@ def _marks(blocks: object) -> int:
         mark: object = block.get("cache_control")
         if mark is not None:
             count += 1
-            if not isinstance(mark, dict) or cast("Data", mark).get("type") != "ephemeral":
+            if not is_object(mark) or mark.get("type") != "ephemeral":
                 raise Rejected("cache_control.type: Input should be 'ephemeral'")
         if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
             count += _marks(block["content"])

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
 from windlass.errors import BadReply, BadRequest, ConfigError
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_mapping, is_object, is_sequence
 from windlass.messages import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.registry.scope import ENDPOINTS, environ
@@ -149,6 +149,11 @@ class BedrockConverse(HttpModel):
     """
 
     wire = home = "bedrock"
+    rules = "windlass.models.wires.bedrock.rules"
+    makes_addresses = True
+    image_types = ("image/jpeg", "image/png", "image/gif", "image/webp")
+    thinking_forms = ("claude", "nova")
+    argument_mark = rb'"toolUse"\s*:\s*\{\s*"input"'
 
     def __init__(
         self,
@@ -492,9 +497,9 @@ def _merge_body(body: JsonObject, extra: Mapping[str, Any]) -> JsonObject:
     out = dict(body)
     for key, value in extra.items():
         before = out.get(key)
-        if isinstance(before, dict) and isinstance(value, Mapping):
-            value = _merge_body(cast("JsonObject", before), cast("Mapping[str, Any]", value))
-        elif isinstance(before, list) and isinstance(value, (list, tuple)):
-            value = [*cast("list[Any]", before), *cast("Sequence[Any]", value)]
+        if is_object(before) and is_mapping(value):
+            value = _merge_body(before, value)
+        elif is_list(before) and is_sequence(value):
+            value = [*before, *value]
         out[key] = value
     return out

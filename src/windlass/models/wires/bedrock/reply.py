@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from windlass.errors import BadReply, ContextOverflow
-from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.events import TextDelta, ThinkingDelta
 from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
@@ -95,7 +95,6 @@ class ConverseDecoder(Decoder):
         super().__init__(*args)
         self._open: dict[int, _Open] = {}
         self._blocks: dict[int, Block] = {}
-        self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
         self._usage: JsonObject = {}
         self._stop: str = ""
 
@@ -124,7 +123,7 @@ class ConverseDecoder(Decoder):
             case "contentBlockDelta":
                 self._delta(self._block_at(at), as_dict(event.get("delta")))
             case "contentBlockStart":
-                self._release()
+                self._release_call()
                 self._block_at(at).start = as_dict(event.get("start"))
             case "contentBlockStop":
                 self._close(at)
@@ -132,7 +131,7 @@ class ConverseDecoder(Decoder):
                 self._stop = as_text(event.get("stopReason"))
                 self.complete = True
                 if _STOPS.get(self._stop) != "max_tokens":
-                    self._release()
+                    self._release_call()
             case "metadata":
                 self._usage = as_dict(event.get("usage"))
                 self.done = self.complete
@@ -177,16 +176,8 @@ class ConverseDecoder(Decoder):
         if opened is None:
             return
         self._blocks[at] = made = self._made_of(opened.block())
-        if isinstance(made, ToolCall) and made.raw is None:
-            if made.arguments:
-                self.emit(ToolCallReady(made))
-            else:
-                self._held = made
-
-    def _release(self) -> None:
-        if self._held is not None:
-            self.emit(ToolCallReady(self._held))
-            self._held = None
+        if isinstance(made, ToolCall):
+            self._finish_call(made)
 
     def _made_of(self, block: JsonObject) -> Block:
         if "text" in block:
@@ -227,7 +218,7 @@ class ConverseDecoder(Decoder):
         for at in sorted(self._open):
             self._close(at)
         if _STOPS.get(self._stop) != "max_tokens":
-            self._release()
+            self._release_call()
         return self._build_response([self._blocks[at] for at in sorted(self._blocks)])
 
     def _whole(self, body: JsonObject) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import cast
 
+from windlass.json_types import is_object
 from windlass.models.wires.rules import Data, Rejected, Sign
 
 KNOWN = frozenset(
@@ -23,13 +24,13 @@ COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequest
 def check_count(body: Data, sign: Sign | None = None) -> None:
     """The same for a request that only asks how many tokens it has."""
     asked: object = body.get("input")
-    inner: object = cast("Data", asked).get("converse") if isinstance(asked, dict) else None
-    if set(body) != {"input"} or not isinstance(inner, dict):
+    inner: object = asked.get("converse") if is_object(asked) else None
+    if set(body) != {"input"} or not is_object(inner):
         raise Rejected("input: exactly one of invokeModel and converse must be set.")
-    for key in cast("Data", inner):
+    for key in inner:
         if key not in COUNTED:
             raise Rejected(f"Unknown field: input.converse.{key}")
-    check(cast("Data", inner), sign)
+    check(inner, sign)
 
 
 def check(body: Data, sign: Sign | None = None) -> None:

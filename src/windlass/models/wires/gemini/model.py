@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Final, TypeAlias, Unpack, cast
+from typing import Any, ClassVar, Final, TypeAlias, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
 from windlass.errors import BadReply
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object
 from windlass.messages import (
     Block,
     Document,
@@ -107,8 +107,18 @@ class GeminiGenerate(HttpModel):
     """A Gemini model: `w.models.gemini("gemini-2.5-flash", api_key=…)`."""
 
     wire = home = "gemini"
+    rules = "windlass.models.wires.gemini.rules"
+    makes_addresses = True
+    image_types = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif")
+    thinking_forms = ("gemini_level", "gemini_budget")
+    history_needs = ({"signs_calls": True},)
+    has_call_ids = True
     #: Whether calls and their results carry ids; without, their order pairs them.
     sends_ids: ClassVar[bool] = True
+
+    def rule_options(self, body: JsonObject) -> JsonObject:
+        """Tell the rules whether calls have ids, and whether they must be signed."""
+        return {"ids": self.has_call_ids, "signs": self.capabilities.signs_calls}
 
     def __init__(self, name: str, **access: Unpack[Access]) -> None:
         self._resource = _resource(name)
@@ -330,10 +340,10 @@ def _choice(settings: Settings, frame: Frame) -> JsonObject | None:
 def _merge(body: JsonObject, extra: Mapping[str, Any]) -> None:
     """The user's own fields: objects are merged one level deep, and tools are added to ours."""
     for key, value in extra.items():
-        if isinstance(value, dict):
-            body[key] = {**as_dict(body.get(key)), **cast("JsonObject", value)}
-        elif key == "tools" and isinstance(value, list):
-            body[key] = [*as_list(body.get(key)), *cast("list[Any]", value)]
+        if is_object(value):
+            body[key] = {**as_dict(body.get(key)), **value}
+        elif key == "tools" and is_list(value):
+            body[key] = [*as_list(body.get(key)), *value]
         else:
             body[key] = value
 
@@ -372,8 +382,8 @@ def _response(result: ToolResult) -> JsonObject:
             value = msgspec.json.decode(text)
         except (ValueError, RecursionError):
             return {"output": text}
-        if isinstance(value, dict):
-            own = cast("JsonObject", value)
+        if is_object(value):
+            own = value
             # an object with one of these names in it would be read as if we had put it there
             return {"output": own} if own.keys() & {"output", "error"} else own
     return {"output": text}

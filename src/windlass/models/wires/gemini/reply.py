@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.errors import BadReply, BadRequest, Refused
-from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.events import TextDelta, ThinkingDelta
 from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason, silent
@@ -68,7 +68,6 @@ class GenerateDecoder(Decoder):
         self._blocks: list[Block] = []
         self._pieces: list[str] = []  # of the text or thought that is still growing
         self._thinks = False  # whether it is a thought
-        self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
         self._answered = False
         self._finish = ""
         self._why = ""
@@ -115,7 +114,7 @@ class GenerateDecoder(Decoder):
         self._finish, self._why = finish, as_text(candidate.get("finishMessage"))
         self.complete = True
         if finish != "MAX_TOKENS":
-            self._release()
+            self._release_call()
 
     def _part(self, part: JsonObject) -> None:
         if "functionCall" in part:
@@ -125,13 +124,13 @@ class GenerateDecoder(Decoder):
             self._add_text(text, part.get("thought") is True, beside)
         elif part:  # code it ran, a picture it drew, a part of tomorrow
             self._close()
-            self._release()
+            self._release_call()
             self._blocks.append(Opaque(self.origin, part))
 
     def _add_text(self, text: str, thinks: bool, beside: JsonObject) -> None:
         if not text and not beside:
             return
-        self._release()
+        self._release_call()
         if self._thinks != thinks or beside:
             self._close()
             self._thinks = thinks
@@ -157,7 +156,7 @@ class GenerateDecoder(Decoder):
         if not name and not function.get("args"):
             return
         self._close()
-        self._release()
+        self._release_call()
         values, raw = arguments(function.get("args"))
         beside = {k: v for k, v in part.items() if k != "functionCall"}
         made = ToolCall(
@@ -169,16 +168,7 @@ class GenerateDecoder(Decoder):
             self.origin if beside else None,
         )
         self._blocks.append(made)
-        if raw is None:
-            if values:
-                self.emit(ToolCallReady(made))
-            else:
-                self._held = made
-
-    def _release(self) -> None:
-        if self._held is not None:
-            self.emit(ToolCallReady(self._held))
-            self._held = None
+        self._finish_call(made)
 
     def _close(self) -> None:
         """End the text or thought that was growing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
+from windlass.json_types import is_list, is_object
 from windlass.models.wires.rules import Data, Rejected, Sign
 
 KNOWN = frozenset(
@@ -101,9 +102,9 @@ def _check_schema(schema: Data, where: str) -> None:
     waiting: list[object] = [schema, *cast("Data", defs).values()]
     while waiting:
         here = waiting.pop()
-        if not isinstance(here, dict):
+        if not is_object(here):
             raise Rejected(f"Invalid value at '{where}': not a schema")
-        one = cast("Data", here)
+        one = here
         if odd := one.keys() & {"const", "allOf", "definitions"}:
             raise Rejected(f"{where}: the field {min(odd)} is not supported")
         if "$ref" in one:
@@ -123,9 +124,9 @@ def _check_schema(schema: Data, where: str) -> None:
 
 def _check_contents(body: Data, sign: Sign | None, ids: bool, signs: bool) -> None:
     contents: object = body.get("contents")
-    if not isinstance(contents, list) or not contents:
+    if not is_list(contents) or not contents:
         raise Rejected("* GenerateContentRequest.contents: contents is not specified")
-    said = cast("list[Data]", contents)
+    said = contents
     for at, content in enumerate(said):
         if content.get("role") not in ("user", "model"):
             raise Rejected("Please use a valid role: user, model.")

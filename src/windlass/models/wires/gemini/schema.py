@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast
 
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object
 
 Schema: TypeAlias = JsonObject
 
@@ -63,17 +63,16 @@ class _Rewriter:
     def _keyword(self, key: str, value: Any, depth: int) -> Schema:
         if key == "const":
             return _enum([value])
-        if key == "enum" and isinstance(value, list):
-            return _enum(cast("list[Any]", value))
-        if key == "type" and isinstance(value, list):
-            return _types(cast("list[Any]", value))
-        if key == "items" and isinstance(value, list):  # a tuple, as it was once written
-            return {"prefixItems": [self._of(one, depth) for one in cast("list[Any]", value)]}
-        if key in _MAPS and isinstance(value, dict):
-            held = cast("Schema", value)
-            return {key: {name: self._of(one, depth) for name, one in held.items()}}
-        if key in _LISTS and isinstance(value, list):
-            return {key: [self._of(one, depth) for one in cast("list[Any]", value)]}
+        if key == "enum" and is_list(value):
+            return _enum(value)
+        if key == "type" and is_list(value):
+            return _types(value)
+        if key == "items" and is_list(value):  # a tuple, as it was once written
+            return {"prefixItems": [self._of(one, depth) for one in value]}
+        if key in _MAPS and is_object(value):
+            return {key: {name: self._of(one, depth) for name, one in value.items()}}
+        if key in _LISTS and is_list(value):
+            return {key: [self._of(one, depth) for one in value]}
         if key in _ONES:
             return {key: value if value is False else self._of(value, depth)}
         return {} if key == "allOf" else {key: value}
@@ -107,9 +106,9 @@ class _Rewriter:
 
     def _all(self, out: Schema, parts: object, depth: int) -> Schema:
         """What all of the parts ask for together, as one schema."""
-        if not isinstance(parts, list) or not parts:
+        if not is_list(parts) or not parts:
             return out
-        held = cast("list[Any]", parts)
+        held = parts
         if len(held) == 1 and isinstance(held[0], dict):
             only = cast("Schema", held[0])
             if "$ref" in only and "anyOf" not in out:
@@ -163,8 +162,8 @@ def _follow(root: Schema, pointer: str) -> Schema | None:
     here: Any = root
     for step in filter(None, pointer[1:].split("/")):
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, list):
-            here = dict(enumerate(cast("list[Any]", here))).get(int(name) if name.isdigit() else -1)
+        if is_list(here):
+            here = dict(enumerate(here)).get(int(name) if name.isdigit() else -1)
         else:
-            here = cast("Schema", here).get(name) if isinstance(here, dict) else None
-    return cast("Schema", here) if isinstance(here, dict) else None
+            here = here.get(name) if is_object(here) else None
+    return here if is_object(here) else None

@@ -28,6 +28,7 @@ class VertexGenerate(GeminiGenerate):
     """
 
     wire = home = "vertex"
+    has_call_ids = False
     sends_ids = False  # the endpoint refuses a request with ids in it
 
     def __init__(

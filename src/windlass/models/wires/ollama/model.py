@@ -49,6 +49,9 @@ class OllamaChat(HttpModel):
     """
 
     wire = home = "ollama"
+    rules = "windlass.models.wires.ollama.rules"
+    streams_json = True
+    thinking_forms = ("think",)
 
     def _url(self, base: str) -> str:
         # an address that was meant for /v1 leads here too

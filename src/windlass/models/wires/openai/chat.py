@@ -54,7 +54,18 @@ class OpenAIChat(OpenAIShaped):
     """
 
     wire = "openai_chat"
+    rules = "windlass.models.wires.openai.chat_rules"
+    image_types = ("image/jpeg", "image/png", "image/gif", "image/webp")
+    thinking_forms = ("effort", "template", "enabled", "type")
+    history_needs = ({"call_ids": "40"}, {"call_ids": "9"})
+    argument_mark = rb'"arguments"\s*:\s*"(?!")'
     path = "/chat/completions"
+
+    def rule_options(self, body: JsonObject) -> JsonObject:
+        """Allow keys that OpenAI does not know, for other servers; say whether call ids are short."""
+        strict = self.provider in ("openai", "azure")
+        also: frozenset[str] = frozenset() if strict else frozenset(body)
+        return {"also": also, "short_ids": self.capabilities.call_ids == "9"}
 
     def _url(self, base: str) -> str:
         return self._at(self.endpoint.chat_endpoint or self.path, base)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import cast
 
+from windlass.json_types import as_given, is_list, is_object
 from windlass.models.wires.rules import Data, Rejected
 
 KNOWN = frozenset(
@@ -17,15 +18,34 @@ KNOWN = frozenset(
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
+_NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
-def check(body: Data, also: frozenset[str] = frozenset()) -> None:
-    """Raise `Rejected` for the first rule the request breaks."""
+
+def check(body: Data, also: frozenset[str] = frozenset(), *, short_ids: bool = False) -> None:
+    """Raise `Rejected` for the first rule the request breaks.
+
+    `also`: keys that the server knows beside OpenAI's; `short_ids`: calls have ids of nine characters.
+    """
     _check_shape(body, also)
     _check_tools(body)
     messages: list[Data] = body["messages"]
     for at, message in enumerate(messages):
         _check_message(at, message)
     _check_pairs(messages)
+    if short_ids:
+        _check_short_ids(body)
+
+
+def _check_short_ids(body: Data) -> None:
+    messages: list[Data] = body["messages"]
+    for message in messages:
+        calls: list[Data] = message.get("tool_calls") or []
+        ids = [str(call["id"]) for call in calls]
+        for id_ in (*ids, *([message["tool_call_id"]] if message.get("tool_call_id") else [])):
+            if not _NINE.fullmatch(id_):
+                raise Rejected(
+                    f"Tool call id was {id_} but must be a-z, A-Z, 0-9, with a length of 9."
+                )
 
 
 def _check_shape(body: Data, also: frozenset[str]) -> None:
@@ -67,12 +87,12 @@ def check_answer(form: Data | None, where: str) -> None:
 
 def check_closed(schema: object, whose: str) -> None:
     """A schema that a model is held to closes every object and requires all that it names."""
-    if isinstance(schema, list):
-        for part in cast("list[object]", schema):
+    if is_list(schema):
+        for part in schema:
             check_closed(part, whose)
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return
-    words = cast("Data", schema)
+    words = schema
     if words.get("type") == "object":
         problem = ""
         if words.get("additionalProperties") is not False:
@@ -109,7 +129,7 @@ def _check_tools(body: Data) -> None:
         check_name(tool.get("function", {}).get("name"), f"{where}.name")
         names.append(tool["function"]["name"])
         schema: object = tool["function"].get("parameters", {"type": "object"})
-        if not isinstance(schema, dict) or cast("Data", schema).get("type") != "object":
+        if not is_object(schema) or schema.get("type") != "object":
             raise Rejected(
                 f"Invalid schema for function '{names[-1]}': schema must be a JSON Schema of"
                 " 'type: \"object\"'.",
@@ -117,7 +137,7 @@ def _check_tools(body: Data) -> None:
                 code="invalid_function_parameters",
             )
         if tool["function"].get("strict"):
-            check_closed(cast("object", schema), f"function '{names[-1]}'")
+            check_closed(as_given(schema), f"function '{names[-1]}'")
     choice: object = body.get("tool_choice", "auto")
     if isinstance(choice, str):
         if choice not in ("auto", "none", "required"):
@@ -147,16 +167,16 @@ def _check_message(at: int, message: Data) -> None:
             raise empty(f"{where}.tool_calls")
         for number, call in enumerate(cast("list[Data]", calls)):
             _check_call(f"{where}.tool_calls[{number}]", call)
-    content: object = message.get("content")
+    content: str | list[Data] | None = message.get("content")
     if content is None and not (role == "assistant" and calls):
         raise Rejected(
             "Invalid value for 'content': expected a string, got null.",
             param=f"messages.[{at}].content",
         )
-    if content is not None and not isinstance(content, (str, list)):
+    if content is not None and not isinstance(as_given(content), (str, list)):
         raise wrong_type(f"{where}.content", "one of a string or array of objects")
     if isinstance(content, list):
-        _check_parts(where, cast("list[Data]", content))
+        _check_parts(where, content)
 
 
 def _check_parts(where: str, parts: list[Data]) -> None:

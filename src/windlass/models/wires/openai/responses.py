@@ -66,6 +66,12 @@ class OpenAIResponses(OpenAIShaped):
     """
 
     wire = "openai_responses"
+    rules = "windlass.models.wires.openai.responses_rules"
+    image_types = ("image/jpeg", "image/png", "image/gif", "image/webp")
+    least_output = 16
+    thinking_forms = ("effort",)
+    history_needs = ({"call_ids": "40"},)
+    argument_mark = rb'"type"\s*:\s*"response\.function_call_arguments\.delta"'
     path = "/responses"
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.errors import BadReply, StreamBroken
-from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.events import TextDelta, ThinkingDelta
 from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
@@ -87,7 +87,6 @@ class ResponsesDecoder(Decoder):
         self._items: list[_Item] = []
         self._known: dict[str | int, _Item] = {}  # by id and by place
         self._ready: list[ToolCall] = []  # already told
-        self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
         self._final: JsonObject = {}
 
     # ----------------------------------------------------------------------- streams
@@ -115,7 +114,7 @@ class ResponsesDecoder(Decoder):
             case "response.reasoning_text.delta":
                 self._add_delta(event, "reasoning_text", ThinkingDelta)
             case "response.output_item.added":
-                self._release()
+                self._release_call()
                 self._item(event).data = dict(as_dict(event.get("item")))
             case "response.output_item.done":
                 self._finish_item(self._item(event), as_dict(event.get("item")))
@@ -175,7 +174,7 @@ class ResponsesDecoder(Decoder):
         self.emit(told(text))
 
     def _finish_item(self, item: _Item, data: JsonObject) -> None:
-        self._release()
+        self._release_call()
         streamed = item.join_parts("output_text") + item.join_parts("refusal")
         item.data = dict(data) if data.get("type") else {**item.data, **data}
         item.done = True
@@ -186,20 +185,12 @@ class ResponsesDecoder(Decoder):
                 self.emit(TextDelta(block.text))
             elif type(block) is Thinking and block.text and not item.parts:
                 self.emit(ThinkingDelta(block.text))
-            elif type(block) is ToolCall and block.raw is None:
-                if block.arguments or self._sure(item.data):
-                    self._tell(block)
-                else:
-                    self._held = block
+            elif type(block) is ToolCall:
+                self._finish_call(block, sure=self._sure(item.data))
 
-    def _tell(self, call: ToolCall) -> None:
+    def _announce_call(self, call: ToolCall) -> None:
         self._ready.append(call)
-        self.emit(ToolCallReady(call))
-
-    def _release(self) -> None:
-        if self._held is not None:
-            self._tell(self._held)
-            self._held = None
+        super()._announce_call(call)
 
     def _end(self, response: JsonObject) -> None:
         _check(response, self)
@@ -223,7 +214,7 @@ class ResponsesDecoder(Decoder):
             if (call.id, call.name, call.arguments) in told:
                 told.remove((call.id, call.name, call.arguments))
             elif call.raw is None:
-                self._tell(call)
+                self._announce_call(call)
         return reply
 
     def _whole(self, body: JsonObject) -> Response:

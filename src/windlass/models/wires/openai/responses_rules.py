@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from windlass.json_types import is_list
 from windlass.models.wires.openai.chat_rules import (
     check_answer,
     check_closed,
@@ -124,8 +125,8 @@ def _check_item(where: str, item: Data, body: Data, sign: Sign | None) -> None:
         case "function_call_output":
             _check_call_id(where, item)
             output: object = item.get("output")
-            if isinstance(output, list):
-                _check_parts(f"{where}.output", cast("list[Data]", output), GIVEN)
+            if is_list(output):
+                _check_parts(f"{where}.output", output, GIVEN)
             elif not isinstance(output, str):
                 raise wrong_type(f"{where}.output", "one of an array of objects or string")
         case "reasoning":
@@ -145,8 +146,8 @@ def _check_message(where: str, item: Data) -> None:
     if item.get("phase") not in (None, "commentary", "final_answer"):
         raise Rejected("Invalid value.", param=f"{where}.phase", code="invalid_value")
     content: object = item.get("content")
-    if isinstance(content, list):
-        parts = cast("list[Data]", content)
+    if is_list(content):
+        parts = content
         _check_parts(f"{where}.content", parts, SPOKEN if role == "assistant" else GIVEN)
     elif not isinstance(content, str):
         raise wrong_type(f"{where}.content", "one of an array of objects or string")
