@@ -6,12 +6,12 @@ Frozen, provider-neutral. Wires translate at the edge; what only one provider un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias, Union, cast
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias, Union
 
 import msgspec
 
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_iterable, is_mapping
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -177,11 +177,11 @@ def as_blocks(content: object) -> tuple[Block, ...]:
         return (Text(content),)
     if isinstance(content, (Text, Thinking, ToolCall, ToolResult, Image, Document, Opaque)):
         return (content,)
-    if isinstance(content, Mapping):
+    if is_mapping(content):
         return (msgspec.convert(content, Block),)  # pyright: ignore[reportArgumentType]
-    if isinstance(content, Iterable):
+    if is_iterable(content):
         blocks: list[Block] = []
-        for item in cast("Iterable[object]", content):
+        for item in content:
             blocks.extend(as_blocks(item))
         return tuple(blocks)
     raise TypeError(f"a message is text or blocks, not {type(content).__name__}")
@@ -193,15 +193,15 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
         return (prompt,)
     if isinstance(prompt, str):
         return (Message("user", (Text(prompt),)),)
-    if isinstance(prompt, Mapping):
-        fields = cast("Mapping[str, Any]", prompt)
+    if is_mapping(prompt):
+        fields = prompt
         if "role" in fields:
             return (Message(fields["role"], as_blocks(fields.get("content", ()))),)
         return (Message("user", as_blocks(fields)),)
     if isinstance(prompt, (Text, Image, Document)):
         return (Message("user", (prompt,)),)
-    if isinstance(prompt, Iterable):
-        items = list(cast("Iterable[object]", prompt))
+    if is_iterable(prompt):
+        items = list(prompt)
         if items and all(isinstance(item, (Text, Image, Document)) for item in items):
             return (Message("user", as_blocks(items)),)
         return tuple(message for item in items for message in as_messages(item))

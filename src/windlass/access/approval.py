@@ -7,7 +7,7 @@ speaks of is allowed. The guards (`guards.py`) stand before any rule.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -23,6 +23,7 @@ from windlass.access.match import (
 )
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.globs import match_name
+from windlass.json_types import is_mapping, is_sequence
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final[tuple[Action, ...]] = ("deny", "ask", "allow")  # the strongest first
@@ -174,9 +175,9 @@ def rule_of(name: str, value: object) -> Rule:
     """A rule from what was written: `{"action": …, "match": …}` or `{"deny": "delete_*"}`."""
     if isinstance(value, Rule):
         return Rule(value.action, _match(f"{name}.match", value.match), value.rationale)
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         raise ConfigError(f"{name} is a dict such as {{'ask': 'refund_*'}}, not {safe_repr(value)}")
-    given = dict(cast("Mapping[Any, Any]", value))
+    given = dict(value)
     why = given.pop("rationale", None)
     if why is not None and not isinstance(why, str):
         raise ConfigError(f"{name}.rationale is a text, not {safe_repr(why)}")
@@ -202,12 +203,12 @@ def rule_of(name: str, value: object) -> Rule:
 def _match(name: str, value: object) -> dict[str, tuple[str, ...] | int]:
     if value is True:
         return {}
-    if isinstance(value, (str, list, tuple)):
-        return {"tool": _check_field(name, "tool", cast("object", value))}
-    if not isinstance(value, Mapping):
+    if isinstance(value, str) or is_sequence(value):
+        return {"tool": _check_field(name, "tool", value)}
+    if not is_mapping(value):
         raise ConfigError(f"{name} is a dict of {', '.join(FIELDS)}, not {safe_repr(value)}")
     read: dict[str, tuple[str, ...] | int] = {}
-    for field, wanted in cast("Mapping[Any, Any]", value).items():
+    for field, wanted in value.items():
         if field not in FIELDS:
             hint = nearest(field, FIELDS) if isinstance(field, str) else ""
             raise ConfigError(f"{name} has no field {safe_repr(field)}{hint}")
@@ -221,10 +222,10 @@ def _check_field(name: str, field: str, value: object) -> tuple[str, ...] | int:
             raise ConfigError(f"{name} is a whole number of at least 1, not {safe_repr(value)}")
         return value
     several = (value,) if isinstance(value, str) else value
-    if not isinstance(several, (list, tuple)) or not several:
+    if not is_sequence(several) or not several:
         raise ConfigError(f"{name} is a glob or a list of globs, not {safe_repr(value)}")
     globs: list[str] = []
-    for one in cast("Sequence[object]", several):
+    for one in several:
         if not isinstance(one, str) or not one:
             raise ConfigError(f"{name} is a glob or a list of globs, not {safe_repr(one)}")
         globs.append(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import msgspec
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.identifiers import check_identifier
+from windlass.json_types import as_given
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -23,7 +24,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         # Without a name a caller would be written down as the host is.
-        user, tenant = cast("object", self.user), cast("object", self.tenant)
+        user, tenant = as_given(self.user), as_given(self.tenant)
         if not isinstance(user, str) or not user:
             raise ConfigError(f"a caller's user is a name, not {safe_repr(user)}")
         # A text with an `==` of its own could be anybody's name.

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.access.values import iterate_values, spell_scalar
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_mapping, is_sequence
 
 Kind: TypeAlias = Literal["path", "url", "command", "text"]
 KINDS: Final[tuple[Kind, ...]] = ("path", "url", "command")
@@ -104,10 +104,10 @@ def strings(value: object) -> Iterable[str]:
         one = waiting.pop()
         if isinstance(one, str):
             yield one
-        elif isinstance(one, Mapping):
-            waiting += cast("Mapping[Any, Any]", one).values()
-        elif isinstance(one, (list, tuple)):
-            waiting += cast("list[Any]", one)
+        elif is_mapping(one):
+            waiting += one.values()
+        elif is_sequence(one):
+            waiting += one
 
 
 def declared_names(kind: Kind, annotations: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from windlass.access.paths import current_folder, is_url, read_path, relate_to
 from windlass.access.values import has_many_values, iterate_values
 from windlass.errors import ConfigError, error_text, nearest, safe_repr
 from windlass.globs import match_name
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given, is_mapping, is_sequence
 
 Predicate: TypeAlias = Callable[[JsonObject], Any]
 _KEYS: Final = ("arg_key", "patterns")
@@ -196,13 +196,13 @@ def entries_of(name: str, value: object, depth: int = 0) -> tuple[Entry, ...]:
         return (Entry(_glob(name, value)),)
     if isinstance(value, Entry):
         return (value,)
-    if isinstance(value, Mapping):
-        written = cast("Mapping[Any, Any]", value).items()
+    if is_mapping(value):
+        written = value.items()
         return tuple([Entry(_glob(name, key), _matcher(f"{name}.{key}", m)) for key, m in written])
-    if isinstance(value, (list, tuple)) and depth < 8:  # one that holds itself has no end
-        several = cast("Sequence[object]", value)
+    if is_sequence(value) and depth < 8:  # one that holds itself has no end
+        several = value
         return tuple([entry for one in several for entry in entries_of(name, one, depth + 1)])
-    given = safe_repr(cast("object", value))
+    given = safe_repr(as_given(value))
     raise ConfigError(f"{name} is a list of tool globs or a dict by tool glob, not {given}")
 
 
@@ -217,13 +217,13 @@ def _matcher(name: str, value: object) -> Matcher:
         return None
     if isinstance(value, (ArgPattern, PathScope)) or callable(value):
         return cast("Matcher", value)
-    if isinstance(value, (str, list, tuple)):
-        return ArgPattern(_patterns(name, cast("object", value)))
-    if not isinstance(value, Mapping):
+    if isinstance(value, str) or is_sequence(value):
+        return ArgPattern(_patterns(name, value))
+    if not is_mapping(value):
         raise ConfigError(
             f"{name} is a glob, a list of globs or a function, not {safe_repr(value)}"
         )
-    given = cast("Mapping[Any, Any]", value)
+    given = value
     for key in given:
         if key not in _KEYS:
             hint = nearest(key, _KEYS) if isinstance(key, str) else ""
@@ -236,6 +236,6 @@ def _matcher(name: str, value: object) -> Matcher:
 
 def _patterns(name: str, value: object) -> tuple[str, ...]:
     several = cast("Sequence[object]", (value,) if isinstance(value, str) else value)
-    if not isinstance(several, (list, tuple)) or not several:
+    if not is_sequence(several) or not several:
         raise ConfigError(f"{name} is a glob or a list of globs, not {safe_repr(value)}")
-    return tuple([_glob(name, one) for one in cast("Sequence[object]", several)])
+    return tuple([_glob(name, one) for one in several])

@@ -16,6 +16,7 @@ import msgspec
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.globs import match_name
+from windlass.json_types import as_given, is_mapping
 
 EVERYBODY = "*"
 SESSION_GRANT = "agent_session."  # what grants of other people's sessions begin with
@@ -51,9 +52,9 @@ class Roles:
         *,
         current: Resolver | None = None,
     ) -> None:
-        if grants is not None and not isinstance(cast("object", grants), Mapping):
+        if grants is not None and not isinstance(as_given(grants), Mapping):
             raise ConfigError(f"roles is a dict of grants, not {safe_repr(grants)}")
-        if current is not None and not callable(cast("object", current)):
+        if current is not None and not callable(as_given(current)):
             raise ConfigError(
                 f"current is fn(caller) that answers role names, not {safe_repr(current)}"
             )
@@ -76,12 +77,12 @@ class Roles:
     def grant(self, role: str, *patterns: str) -> None:
         """Let a role do more: `roles.grant("support", "order.refund")`."""
         for pattern in patterns:
-            if not isinstance(cast("object", pattern), str) or not _GRANT.fullmatch(pattern):
+            if not isinstance(as_given(pattern), str) or not _GRANT.fullmatch(pattern):
                 raise ConfigError(
                     f"role {safe_repr(role)}: {safe_repr(pattern)} is no grant; write it like 'product.get', "
                     "'order.*' or '!order.delete'"
                 )
-        if not isinstance(cast("object", role), str) or not role:
+        if not isinstance(as_given(role), str) or not role:
             raise ConfigError(f"a role is a name, not {safe_repr(role)}")
         known = self._grants = self._grants or {}
         known[role] = tuple(dict.fromkeys((*known.get(role, ()), *patterns)))
@@ -123,7 +124,7 @@ class Roles:
             answered: Any = self._current(caller)
             if isinstance(answered, str) or not isinstance(answered, Iterable):
                 raise ConfigError(
-                    f"roles' current answered {safe_repr(cast('object', answered))}, not role names"
+                    f"roles' current answered {safe_repr(as_given(answered))}, not role names"
                 )
             roles = cast("Iterable[str]", answered)
         if not self._taken:
@@ -179,8 +180,8 @@ class Roles:
 
 def as_roles(given: Any) -> Roles:
     """Roles from what a Runtime was given: grants, a function of the caller, or `Roles`."""
-    if given is None or isinstance(given, Mapping):
-        return Roles(cast("Mapping[str, Any] | None", given))
+    if given is None or is_mapping(given):
+        return Roles(given)
     if isinstance(given, Roles):
         return given
     if callable(given):

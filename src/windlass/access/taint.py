@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.access.facts import strings
 from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import is_mapping, is_sequence
 
 Label: TypeAlias = Literal["reads_private", "reads_untrusted", "sends_out"]
 LABELS: Final[tuple[Label, ...]] = ("reads_private", "reads_untrusted", "sends_out")
@@ -119,19 +120,19 @@ def from_the_prompt(
 
 
 def _choices(schema: object) -> tuple[object, ...]:
-    if not isinstance(schema, Mapping):
+    if not is_mapping(schema):
         return ()
-    known = cast("Mapping[str, Any]", schema)
+    known = schema
     return tuple(known.get("enum") or ()) + ((known["const"],) if "const" in known else ())
 
 
 def _leaves(value: object) -> Iterable[str]:
-    if isinstance(value, Mapping):
-        for key, inner in cast("Mapping[object, object]", value).items():
+    if is_mapping(value):
+        for key, inner in value.items():
             yield str(key)
             yield from _leaves(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in cast("list[object]", value):
+    elif is_sequence(value):
+        for inner in value:
             yield from _leaves(inner)
     elif isinstance(value, _PLAIN):
         return

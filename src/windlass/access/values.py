@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, cast
+
+from windlass.json_types import is_mapping
 
 MANY: Final = 200  # values; a path among them is followed in some 30 µs
 
@@ -14,11 +16,11 @@ def iterate_values(value: object) -> Iterator[object]:
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, Mapping):
-            for key, inner in cast("Mapping[object, object]", one).items():
+        if is_mapping(one):
+            for key, inner in one.items():
                 waiting += (inner, key)
         elif isinstance(one, (list, tuple, set, frozenset)):
-            waiting += cast("Iterable[object]", one)
+            waiting += one
         else:
             yield one
 

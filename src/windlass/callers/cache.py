@@ -13,7 +13,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import cast
 
 import msgspec
 
@@ -25,6 +24,7 @@ from windlass.callers.redaction import LayerRedactor, secrets_of
 from windlass.errors import ConfigError, NoSuchSession, StoreError, safe_repr
 from windlass.events import Noted
 from windlass.files import check_private
+from windlass.json_types import as_given
 from windlass.loop.reply import repair_reply
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.base import Holding, show
@@ -201,12 +201,12 @@ def with_cache(
     latest used. Only calls of one tenant, to one address, with one key share a reply. Those that were cut or refused are not kept. A hit asks nobody, costs nothing, and
     is on the record with `via="cache"`.
     """
-    if store is not None and not isinstance(cast("object", store), str):
+    if store is not None and not isinstance(as_given(store), str):
         if not callable(getattr(store, "open", None)) or isinstance(store, type):
             raise ConfigError(f"store is 'sqlite:///name.db' or a store, not {safe_repr(store)}")
     if isinstance(store, str) and not store.endswith(SUFFIXES) and not store.startswith("sqlite:"):
         store = open_store(store)  # memory, or refused now
-    if not isinstance(cast("object", session_id), str) or not session_id:
+    if not isinstance(as_given(session_id), str) or not session_id:
         raise ConfigError(f"session_id is a text that is not empty, not {safe_repr(session_id)}")
     return Cache(
         store,

@@ -7,10 +7,11 @@ holds the cache, the cache holds the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast, overload
+from typing import Any, overload
 
 from windlass.callers.contract import Answer, Function, ask
 from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import as_given
 from windlass.models.base import Model
 from windlass.tools.middleware.stack import Stack, ToolCaller, ToolLayer
 
@@ -119,7 +120,7 @@ def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer | Stack:
     A layer of your own is a function of the next caller that returns a caller. Layers of model calls
     and of tool calls are composed alike, each with its own: `compose([with_consent(ask)])`.
     """
-    if not isinstance(cast("object", layers), (list, tuple)):
+    if not isinstance(as_given(layers), (list, tuple)):
         raise ConfigError(f"compose takes a list of with_…(…), not {safe_repr(layers)}")
     for layer in layers:
         if not callable(layer) or isinstance(layer, (Caller, ToolCaller, Model, type)):

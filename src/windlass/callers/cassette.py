@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
 from windlass.callers.caller import Layer
 from windlass.callers.options import takes_a_dict
 from windlass.callers.tape import Cassette, Tape, Way
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import as_given
 from windlass.models.base import Model
 
 Record: TypeAlias = Literal["once", "new", "none", "all"]
@@ -62,12 +63,12 @@ def with_cassette(path: str | os.PathLike[str], *, record: Record = "once") -> L
     usage it had. A request that the tape lacks is an error that names the nearest and what differs.
     Keys that the model knows are never written.
     """
-    if not isinstance(cast("object", path), (str, os.PathLike)) or not str(path):
+    if not isinstance(as_given(path), (str, os.PathLike)) or not str(path):
         raise ConfigError(f"path is the file of a tape, not {safe_repr(path)}")
     if record not in get_args(Record):
-        hint = nearest(record, get_args(Record)) if isinstance(cast("object", record), str) else ""
+        hint = nearest(record, get_args(Record)) if isinstance(as_given(record), str) else ""
         raise ConfigError(
-            f"record is 'once', 'new', 'none' or 'all', not {safe_repr(cast('object', record))}{hint}"
+            f"record is 'once', 'new', 'none' or 'all', not {safe_repr(as_given(record))}{hint}"
         )
     file = Path(path)
     if record == "none" and not file.is_file():

@@ -26,7 +26,7 @@ from windlass.errors import (
     whole_text,
 )
 from windlass.events import StreamRestarted
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given, is_mapping
 from windlass.loop.policy import Policy
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
@@ -178,15 +178,15 @@ def _error_to_dict(error: WindlassError) -> JsonObject:
 
 
 def _parse_call(call: object) -> tuple[Model, Request]:
-    if not isinstance(call, Mapping):
+    if not is_mapping(call):
         raise ConfigError(
             f"a caller is asked with a call, {{prompt, system, opts, turn}}, not {safe_repr(call)}"
         )
-    given = cast("Mapping[str, Any]", call)
+    given = call
     found: object = given.get("opts") or {}
-    if not isinstance(found, Mapping):
+    if not is_mapping(found):
         raise ConfigError(f"a call's opts are a dict, not {safe_repr(found)}")
-    opts = cast("Mapping[str, Any]", found)
+    opts = found
     for name in opts:
         if name not in _SETTINGS and name not in _OWN:
             raise ConfigError(
@@ -273,12 +273,12 @@ class Function(Holding):
 
 def read_answer(answer: object, function: object) -> Response:
     """The reply that an answer holds; raises what it says went wrong."""
-    if not isinstance(answer, Mapping) or type(ok := cast("Any", answer).get("ok")) is not bool:
+    if not is_mapping(answer) or type(ok := cast("Any", answer).get("ok")) is not bool:
         raise ConfigError(
             "an llm_caller answers {'ok': True, 'value': …} or {'ok': False, 'status': …}; "
-            f"{safe_repr(function)} answered {safe_repr(cast('object', answer))}"
+            f"{safe_repr(function)} answered {safe_repr(as_given(answer))}"
         )
-    given = cast("Mapping[str, Any]", answer)
+    given = answer
     if ok:
         return _reply(given.get("value"), function)
     raise _failure(given, function)
@@ -297,8 +297,8 @@ def _failure(given: Mapping[str, Any], function: object) -> WindlassError:
     status = whole_text(status)
     detail: Mapping[str, Any] = {}
     words: object = error
-    if isinstance(error, Mapping):
-        detail = cast("Mapping[str, Any]", error)
+    if is_mapping(error):
+        detail = error
         words = detail.get("message")
     if isinstance(error, BaseException):
         words = error_text(error)
@@ -329,8 +329,8 @@ def _reply(value: Any, function: object) -> Response:
         return Response(Message("assistant", (Text(value),)), _UNASKED)
     if isinstance(value, Message):
         return Response(value, _UNASKED)
-    if isinstance(value, Mapping):
-        return _dict_to_response(cast("Mapping[str, Any]", value))
+    if is_mapping(value):
+        return _dict_to_response(value)
     message, usage = getattr(value, "message", None), getattr(value, "usage", None)
     if isinstance(message, Message) and isinstance(usage, Usage):  # what llm_call returns
         return Response(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import isawaitable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from windlass.callers.contract import call_of
 from windlass.callers.options import function, takes_a_dict
 from windlass.errors import ConfigError
 from windlass.events import StreamRestarted
+from windlass.json_types import as_given
 from windlass.loop.reply import cost_of
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.meter import begin_request, receive_reply, set_aside
@@ -100,7 +101,7 @@ def _with_asides(reply: Response, *more: Aside) -> Response:
 async def _said_yes(ask: Callable[[Any], Any], about: object) -> bool:
     answer = ask(about)
     if isawaitable(answer):
-        answer = cast("object", await answer)
+        answer = as_given(await answer)
     return bool(answer)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from windlass.callers.caller import Layer
 from windlass.callers.common import (
@@ -15,6 +15,7 @@ from windlass.callers.common import (
 from windlass.callers.options import categories, takes_a_dict
 from windlass.errors import ConfigError, ModelError
 from windlass.events import StreamRestarted
+from windlass.json_types import is_sequence
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.meter import begin_request, fail_request
 from windlass.models.wrappers.base import EmitTracker, Holding, is_final
@@ -132,9 +133,7 @@ def with_fallback(models: Other | Sequence[Other], *, on: Iterable[str] | None =
     `context_overflow`) falls through to nobody; `on` names the categories that do. What was shown of
     a broken reply is taken back. The record says who answered, and the price is theirs.
     """
-    given: list[Any] = (
-        list(cast("Sequence[Any]", models)) if isinstance(models, (list, tuple)) else [models]
-    )
+    given: list[Any] = list(models) if is_sequence(models) else [models]
     if not given:
         raise ConfigError("with_fallback needs at least one model to fall back on")
     makers = [other("a fallback", one) for one in given]

@@ -12,7 +12,7 @@ from windlass.callers.caller import Layer
 from windlass.callers.contract import turn_under_way
 from windlass.callers.options import function, takes_a_dict
 from windlass.errors import ConfigError, attribute, error_text, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.loop.reply import cost_of
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.base import Holding
@@ -108,6 +108,6 @@ def with_logging(sink: Callable[[JsonObject], Any] | None = None, *, level: str 
     reason, names of the tools called, or the error. It never holds what was said.
     """
     if level not in _LEVELS:
-        hint = nearest(level, _LEVELS) if isinstance(cast("object", level), str) else ""
+        hint = nearest(level, _LEVELS) if isinstance(as_given(level), str) else ""
         raise ConfigError(f"level is one of {_LEVELS}, not {safe_repr(level)}{hint}")
     return Logging(function("sink", sink), level)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import is_mapping
 
 P = ParamSpec("P")
 Made = TypeVar("Made", covariant=True)
@@ -46,8 +47,8 @@ def takes_a_dict(make: Callable[P, Made]) -> Door[P, Made]:
 
     @functools.wraps(make)
     def build(*args: Any, **options: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], Mapping):
-            options, args = {**cast("Mapping[str, Any]", args[0]), **options}, ()
+        if len(args) == 1 and is_mapping(args[0]):
+            options, args = {**args[0], **options}, ()
         for name in options:
             if name not in names:
                 hint = nearest(name, names) if isinstance(cast("Any", name), str) else ""

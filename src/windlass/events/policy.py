@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.messages import Message
 
 Propagate: TypeAlias = Literal["all", "session", "none"]
@@ -30,7 +30,7 @@ class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     propagate: Propagate = "session"
 
     def __post_init__(self) -> None:
-        text, ttl = cast("object", self.text), cast("object", self.ttl)
+        text, ttl = as_given(self.text), as_given(self.ttl)
         if not isinstance(text, str) or not text.strip():
             raise ConfigError(f"a reminder is a text that is not empty, not {safe_repr(text)}")
         try:
@@ -41,7 +41,7 @@ class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigError(
                 f"a reminder's ttl is a whole number of turns from 1, or None, not {safe_repr(ttl)}"
             )
-        said = cast("object", self.propagate)
+        said = as_given(self.propagate)
         if not isinstance(said, str) or said not in _PROPAGATE:
             hint = nearest(said, _PROPAGATE) if isinstance(said, str) else ""
             raise ConfigError(

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_mapping
 from windlass.resources.resource import VERBS, ResourcePlan
 from windlass.resources.tx import ResourceTx
 from windlass.resources.verbs import Verb, check_allowed, id_schema, verb_annotations
@@ -56,8 +56,8 @@ def methods_of(plan: ResourcePlan) -> list[Verb]:
     """The methods that the class names in `mcp_tools`."""
     given: Any = plan.cls.mcp_tools
     named: Mapping[Any, Any]
-    if isinstance(given, Mapping):
-        named = cast("Mapping[Any, Any]", given)
+    if is_mapping(given):
+        named = given
     elif isinstance(given, Sequence) and not isinstance(given, str):
         named = {name: {} for name in cast("Sequence[Any]", given)}
     else:
@@ -67,11 +67,11 @@ def methods_of(plan: ResourcePlan) -> list[Verb]:
 
 def _method(plan: ResourcePlan, name: Any, about: Any) -> Verb:
     whose = f"{plan.whose}.mcp_tools"
-    if not isinstance(about, Mapping):
+    if not is_mapping(about):
         raise ConfigError(
             f"{whose}: {safe_repr(name)} is told about in a dict, not {safe_repr(about)}"
         )
-    options = cast("Mapping[str, Any]", about)
+    options = about
     for key in options:
         if key not in _KEYS:
             raise ConfigError(f"{whose}: {name!r} has no key {key!r}{nearest(str(key), _KEYS)}")

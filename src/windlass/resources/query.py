@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from windlass.errors import InvalidValue, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_mapping, is_sequence
 from windlass.resources.fields import MOST_INTEGER, SORTED, Field
 from windlass.resources.resource import ResourcePlan, quote_identifier
 
@@ -112,9 +112,9 @@ class Search:
             bound, place = found
         except (ValueError, TypeError, binascii.Error, RecursionError):
             raise wrong from None
-        if bound != self._bound or not isinstance(place, list):
+        if bound != self._bound or not is_list(place):
             raise wrong
-        values = cast("list[Any]", place)
+        values = place
         if len(values) != len(self._sorts):
             raise wrong
         for (one, _), value in zip(self._sorts, values, strict=True):
@@ -156,10 +156,10 @@ def _field(plan: ResourcePlan, name: object, what: str) -> Field:
 
 def _sorts(plan: ResourcePlan, sort: object) -> list[tuple[Field, bool]]:
     given = [sort] if isinstance(sort, str) else sort
-    if not isinstance(given, (list, tuple)) or len(cast("list[Any]", given)) > MOST_SORTS:
+    if not is_sequence(given) or len(given) > MOST_SORTS:
         raise InvalidValue(f"sort: is a list of up to {MOST_SORTS} fields, not {safe_repr(sort)}")
     sorts: list[tuple[Field, bool]] = []
-    for name in cast("list[Any]", given):
+    for name in given:
         down = isinstance(name, str) and name.startswith("-")
         one = _field(plan, name[1:] if down else name, "sort")
         if one.kind not in SORTED:
@@ -202,11 +202,11 @@ def _later(sorts: Sequence[tuple[Field, bool]], after: Sequence[Any]) -> tuple[s
 
 
 def _filters(plan: ResourcePlan, where: object) -> tuple[list[str], list[Any]]:
-    if not isinstance(where, Mapping):
+    if not is_mapping(where):
         raise InvalidValue(f"where: is an object of fields, not {safe_repr(where)}")
     terms: list[str] = []
     values: list[Any] = []
-    for name, asked in cast("Mapping[Any, Any]", where).items():
+    for name, asked in where.items():
         one = _field(plan, name, "where")
         tests = cast("Any", asked) if isinstance(asked, Mapping) else {"eq": asked}
         for operator, value in cast("Mapping[Any, Any]", tests).items():
@@ -235,9 +235,9 @@ def _term(one: Field, operator: str, value: Any) -> tuple[str, list[Any]]:
             return f"{column} IS {'' if operator == 'eq' else 'NOT '}NULL", []
         raise InvalidValue(f"where: {one.name}.{operator} needs a value, not null")
     if operator == "in":
-        if not isinstance(value, (list, tuple)) or len(cast("list[Any]", value)) > MOST_CHOICES:
+        if not is_sequence(value) or len(value) > MOST_CHOICES:
             raise InvalidValue(f"where: {one.name}.in is a list of up to {MOST_CHOICES} values")
-        choices = [one.to_comparable(each) for each in cast("list[Any]", value)]
+        choices = [one.to_comparable(each) for each in value]
         if None in choices:
             raise InvalidValue(f"where: {one.name}.in has no place for null; use is_null")
         return (

@@ -23,7 +23,7 @@ from windlass.errors import (
     nearest,
     safe_repr,
 )
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given, is_mapping
 from windlass.resources.fields import integer, text
 from windlass.resources.query import LIMIT, Page, Query, Search
 from windlass.resources.resource import Plain, Resource, ResourcePlan, plan_of
@@ -276,9 +276,9 @@ def plain_values(plan: ResourcePlan, values: object) -> JsonObject:
     """A host's or a model's values as JSON has them."""
     if isinstance(values, plan.cls):
         values = msgspec.structs.asdict(values)
-    if not isinstance(values, Mapping):
+    if not is_mapping(values):
         raise InvalidValue(f"{plan.name}: values are an object of fields, not {safe_repr(values)}")
-    given = cast("Mapping[Any, Any]", values)
+    given = values
     for name in given:
         if name not in plan.by_name:
             raise InvalidValue(
@@ -311,7 +311,7 @@ def tenant_of(caller: Caller) -> str:
     tenant = caller.tenant
     if tenant is None:
         return ""
-    if not isinstance(cast("object", tenant), str) or not tenant:
+    if not isinstance(as_given(tenant), str) or not tenant:
         raise PermissionDenied(f"the caller's tenant is {safe_repr(tenant)}; name one, or None")
     try:
         return text(tenant)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from windlass.errors import AlreadyAnswered
 from windlass.events import InboxTaken, JournalEntry, Replied, ToolDecided
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.store.base import InboxItem, InboxKind
 
 HOST = "the host"  # who has answered where nobody is named
@@ -60,9 +60,9 @@ def check_for(
     kind: InboxKind, payload: object, inbox: Iterable[InboxItem] | None = None
 ) -> AnswerCheck | None:
     """The check that a post of this kind needs; most need none."""
-    if kind != "decision" or not isinstance(payload, dict) or not payload:
+    if kind != "decision" or not is_object(payload) or not payload:
         return None
-    return AnswerCheck(cast("JsonObject", payload), inbox or ())
+    return AnswerCheck(payload, inbox or ())
 
 
 def _ask_of(answer: object) -> str | None:
@@ -82,4 +82,4 @@ def _by_of(answer: object) -> str:
 
 
 def _fields(answer: object) -> JsonObject:
-    return cast("JsonObject", answer) if isinstance(answer, dict) else {}
+    return answer if is_object(answer) else {}

@@ -7,13 +7,13 @@ what every implementation must do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Unpack
 
 import msgspec
 
 from windlass.errors import StoreError
 from windlass.events import JournalEntry, ToolResulted
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.store.holder import Holder
 from windlass.store.model_calls import ModelCall, Which
 
@@ -44,7 +44,7 @@ class InboxItem(msgspec.Struct, frozen=True):
     def fields(self) -> JsonObject:
         """The payload by name, where it has names."""
         payload: object = self.payload
-        return cast("JsonObject", payload) if isinstance(payload, dict) else {}
+        return payload if is_object(payload) else {}
 
 
 class SessionInfo(msgspec.Struct, frozen=True):

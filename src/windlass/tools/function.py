@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_mapping
 from windlass.tools.signature import Plan, plan_of
 from windlass.tools.tool import (
     OPTIONS,
@@ -211,8 +211,8 @@ def _is_several(obj: Any) -> bool:
 def _as_tool(obj: Any) -> Tool:
     if isinstance(obj, str):
         return as_tool(_import_function(obj))
-    if isinstance(obj, Mapping):
-        return tool_from_dict(cast("Mapping[str, Any]", obj))
+    if is_mapping(obj):
+        return tool_from_dict(obj)
     convert = getattr(obj, "as_tool", None)
     if callable(convert) and not isinstance(obj, type):
         made = convert()

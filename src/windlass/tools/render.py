@@ -22,7 +22,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     MappingView,
     Sequence,
     Set,
@@ -36,6 +35,8 @@ from typing import Any, cast
 from uuid import UUID
 
 import msgspec
+
+from windlass.json_types import is_mapping
 
 # How large a value is once it is written out, each part as often as it is written.
 #
@@ -147,9 +148,9 @@ class _Measuring:
         self.rest: Iterator[Any] = iter([item for item in items if type(item) not in _SCALARS])
 
 
-def fields_of(value: Any) -> list[str] | None:
+def fields_of(value: object) -> list[str] | None:
     """The names of a struct's or dataclass's fields; None for what has none."""
-    kind = cast("object", type(value))
+    kind = type(value)
     fields = getattr(kind, "__struct_fields__", None)
     if fields is None:
         fields = getattr(kind, "__dataclass_fields__", None)
@@ -260,22 +261,22 @@ class _SizeLimit:
         return made
 
 
-def stand_in(value: Any) -> Any:
+def stand_in(value: object) -> Any:
     """An `enc_hook` for msgspec: what it does not know, in terms of what it does."""
     known = _to_jsonable(value)
     if known is not _UNKNOWN:
         return known
-    if isinstance(value, Mapping):
-        return dict(islice(cast("Mapping[Any, Any]", value).items(), _MOST))
+    if is_mapping(value):
+        return dict(islice(value.items(), _MOST))
     if isinstance(value, (Sequence, Set, MappingView)):
-        return list(islice(cast("Iterable[Any]", value), _MOST))
+        return list(islice(cast("Iterable[object]", value), _MOST))
     return endless(value) or _safe_str(value)
 
 
 _UNKNOWN = object()
 
 
-def _to_jsonable(value: Any) -> Any:
+def _to_jsonable(value: object) -> Any:
     """A JSON-able stand-in for well-known kinds of objects, or `_UNKNOWN`."""
     if isinstance(value, PurePath):
         return str(value)
@@ -287,10 +288,10 @@ def _to_jsonable(value: Any) -> Any:
         return float(value)
     if isinstance(value, BaseException):
         return f"{type(value).__name__}: {_safe_str(value)}"
-    dump: Callable[..., Any] | None = getattr(cast("object", type(value)), "model_dump", None)
+    dump: Callable[..., Any] | None = getattr(type(value), "model_dump", None)
     if callable(dump):  # a pydantic model; asked by name so that pydantic is not imported here
         return dump(value, mode="json")
-    as_list = getattr(cast("object", type(value)), "tolist", None)
+    as_list = getattr(type(value), "tolist", None)
     if callable(as_list):  # arrays and their scalars
         return as_list(value)
     return _UNKNOWN
@@ -348,8 +349,8 @@ class _Tree:
         return text if self.room >= 0 else "(left out: the value is too large)"
 
     def _inside(self, value: Any, depth: int) -> Any:
-        if isinstance(value, Mapping):
-            pairs = cast("Mapping[Any, Any]", value).items()
+        if is_mapping(value):
+            pairs = value.items()
             return {self._key(key, depth): self.of(item, depth) for key, item in self._some(pairs)}
         if isinstance(value, (list, tuple, Set)):
             return [self.of(item, depth) for item in self._some(cast("Iterable[Any]", value))]

@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from windlass.errors import StoreError
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given, is_sequence
 from windlass.messages import Document, Image, Outcome, Text, ToolCall, ToolResult
 from windlass.tools.render import clean, endless, to_text
 
@@ -30,13 +30,13 @@ def answer(value: Any) -> ToolResult:
         return _tidy(value)
     if isinstance(value, BLOCKS):
         return ToolResult(content=(_block(value),))
-    if isinstance(value, (list, tuple)):
-        items: tuple[Any, ...] = tuple(cast("Any", value))
+    if is_sequence(value):
+        items = tuple(value)
         if any(isinstance(item, BLOCKS) for item in items):
             return ToolResult(content=tuple(_block(item) for item in items))
-    why = endless(cast("object", value))
+    why = endless(value)
     if why is not None:
-        close = getattr(cast("object", value), "close", None)
+        close = getattr(value, "close", None)
         if callable(close):  # a coroutine nobody will await would warn
             close()
         return refusal(why)
@@ -75,7 +75,7 @@ def timed_out(name: str, effect: str, seconds: float) -> ToolResult:
 
 def _block(item: Any) -> Text | Image | Document:
     if isinstance(item, Text):
-        words = cast("object", item.text)
+        words = as_given(item.text)
         safe = clean(words) if isinstance(words, str) else to_text(words)
         return item if safe is words else Text(safe)
     if isinstance(item, (Image, Document)):
@@ -97,14 +97,14 @@ def _tidy(result: ToolResult) -> ToolResult:
     if isinstance(content, str):
         if clean(content) is not content:
             changes["content"] = clean(content)
-    elif isinstance(content, (list, tuple)):
-        changes["content"] = tuple(_block(item) for item in cast("list[Any]", content))
+    elif is_sequence(content):
+        changes["content"] = tuple(_block(item) for item in content)
     else:
         changes["content"] = answer(content).content
-    failed = cast("object", result.is_error) not in (False, 0, None, "")
+    failed = as_given(result.is_error) not in (False, 0, None, "")
     if failed is not result.is_error:
         changes["is_error"] = failed
-    outcome = cast("object", result.outcome)
+    outcome = as_given(result.outcome)
     if outcome not in _OUTCOMES or (failed and outcome == "ok"):
         changes["outcome"] = "error" if failed else "ok"
     return msgspec.structs.replace(result, **changes) if changes else result

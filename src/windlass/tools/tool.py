@@ -29,7 +29,7 @@ import msgspec
 
 from windlass.errors import ConfigError, TestBroken, WindlassError, nearest
 from windlass.events.policy import Reminder
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.messages import ToolResult, ToolSpec
 from windlass.tools.arguments.repair import mend
 from windlass.tools.arguments.validate import Checker
@@ -291,7 +291,7 @@ class Tool:
         self._begin(name, description, options)
         whose = f"tool {name!r}"
         self.handler = handler
-        if handler is not None and not callable(cast("object", handler)):
+        if handler is not None and not callable(as_given(handler)):
             raise ConfigError(f"{whose}: handler is fn(args) or fn(args, ctx), not {handler!r}")
         self.is_async = handler is not None and is_async(handler)
         self.wants_context = handler is not None and takes_context(handler, whose)
@@ -301,12 +301,12 @@ class Tool:
     def _begin(self, name: str, description: str, options: Mapping[str, Any]) -> None:
         """Take the options, refuse impossible values, and derive the effect."""
         whose = f"tool {name!r}"
-        if not isinstance(cast("object", name), str) or not NAME.fullmatch(name):
+        if not isinstance(as_given(name), str) or not NAME.fullmatch(name):
             raise ConfigError(
                 f"{whose}: a tool's name has 1 to 128 letters, digits and `_ - . :`; "
                 "give it one with name=…"
             )
-        if not isinstance(cast("object", description), str):
+        if not isinstance(as_given(description), str):
             raise ConfigError(f"{whose}: description is text, not {description!r}")
         for option in options:
             if option not in OPTIONS:
@@ -318,7 +318,7 @@ class Tool:
             setattr(self, option, value)
         self.name, self.timeout = name, _seconds(whose, options.get("timeout"))
         self.namespace = options.get("namespace")
-        if self.namespace is not None and not isinstance(cast("object", self.namespace), str):
+        if self.namespace is not None and not isinstance(as_given(self.namespace), str):
             raise ConfigError(f"{whose}: namespace is text, not {self.namespace!r}")
         self.undo = handler_of(whose, "undo", options.get("undo"), "(args, result, ctx)")
         self.preview = handler_of(whose, "preview", options.get("preview"), "(args, ctx)")

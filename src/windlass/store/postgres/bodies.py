@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from windlass import seams
 from windlass.errors import Locked, StoreError
+from windlass.json_types import is_mapping
 from windlass.store import transaction as limits
 from windlass.store.postgres.connection import (
     Connection,
@@ -210,8 +211,8 @@ def too_slow() -> BodyTooSlow:
 
 
 def _values(parameters: Any, names: tuple[str, ...]) -> Sequence[Any]:
-    if isinstance(parameters, Mapping):
-        given = cast("Mapping[str, Any]", parameters)
+    if is_mapping(parameters):
+        given = parameters
         missing = [name for name in names if name not in given]
         if missing:
             raise StoreError(f"the statement names :{missing[0]}, and no value is given for it")

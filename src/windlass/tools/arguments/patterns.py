@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object
 
 _LONGEST = {0: 100_000, 1: 2_000, 2: 200}  # characters, by how many repeats there are
 _FEW = 4  # repeating this often is not worth counting
@@ -29,15 +29,15 @@ _DEFINED = ("#/$defs/", "#/definitions/")
 
 def patterns_in(schema: Any) -> Iterator[str]:
     """Every pattern of a schema, those for keys too."""
-    if isinstance(schema, dict):
-        for key, value in cast("JsonObject", schema).items():
+    if is_object(schema):
+        for key, value in schema.items():
             if key == "pattern" and isinstance(value, str):
                 yield value
-            elif key == "patternProperties" and isinstance(value, dict):
-                yield from cast("JsonObject", value)
+            elif key == "patternProperties" and is_object(value):
+                yield from value
             yield from patterns_in(value)
-    elif isinstance(schema, list):
-        for item in cast("list[Any]", schema):
+    elif is_list(schema):
+        for item in schema:
             yield from patterns_in(item)
 
 
@@ -63,14 +63,14 @@ def looks_at_keys(schema: Any) -> bool:
     todo: list[Any] = [schema]
     while todo:
         node = todo.pop()
-        if isinstance(node, dict):
-            fields = cast("JsonObject", node)
+        if is_object(node):
+            fields = node
             keys = fields.get("patternProperties")
             if isinstance(keys, dict) and linear({"patternProperties": keys}) is None:
                 return True
             todo += fields.values()
-        elif isinstance(node, list):
-            todo += cast("list[Any]", node)
+        elif is_list(node):
+            todo += node
     return False
 
 
@@ -79,26 +79,26 @@ def has_long_key(value: Any, longest: int = LONGEST_LOOK) -> bool:
     todo: list[Any] = [value]
     while todo:
         node = todo.pop()
-        if isinstance(node, dict):
-            fields = cast("dict[Any, Any]", node)
+        if is_object(node):
+            fields: dict[Any, Any] = node
             if any(isinstance(key, str) and len(key) > longest for key in fields):
                 return True
             todo += fields.values()
-        elif isinstance(node, list):
-            todo += cast("list[Any]", node)
+        elif is_list(node):
+            todo += node
     return False
 
 
 def rewrite_anchors(schema: Any) -> Any:
     """The schema with its anchors written as the quick validator reads them."""
-    if isinstance(schema, list):
-        return [rewrite_anchors(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
+    if is_list(schema):
+        return [rewrite_anchors(item) for item in schema]
+    if not is_object(schema):
         return schema
     made: JsonObject = {}
-    for key, value in cast("JsonObject", schema).items():
-        if key == "patternProperties" and isinstance(value, dict):
-            fields = cast("JsonObject", value)
+    for key, value in schema.items():
+        if key == "patternProperties" and is_object(value):
+            fields = value
             made[key] = {
                 to_ecma_pattern(name): rewrite_anchors(one) for name, one in fields.items()
             }
@@ -111,11 +111,11 @@ def rewrite_anchors(schema: Any) -> Any:
 
 def limit_slow_patterns(schema: Any) -> Any:
     """The schema, but a pattern that is not matched in linear time is tried on short texts only."""
-    if isinstance(schema, list):
-        return [limit_slow_patterns(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
+    if is_list(schema):
+        return [limit_slow_patterns(item) for item in schema]
+    if not is_object(schema):
         return schema
-    node = cast("JsonObject", schema)
+    node = schema
     made = {
         key: value if key in _VALUES else limit_slow_patterns(value) for key, value in node.items()
     }
@@ -135,7 +135,7 @@ def _keep_short(node: JsonObject) -> None:
         "else": {"not": {"type": "string"}},
     }
     others: Any = node.get("allOf")
-    node["allOf"] = [*cast("list[Any]", others), test] if isinstance(others, list) else [test]
+    node["allOf"] = [*others, test] if is_list(others) else [test]
 
 
 def to_ecma_pattern(pattern: str) -> str:
@@ -184,15 +184,15 @@ def find_longest_key(schema: Any) -> int:
     longest, todo = _LONGEST[0], [schema]
     while todo:
         node = todo.pop()
-        if isinstance(node, dict):
-            fields = cast("JsonObject", node)
+        if is_object(node):
+            fields = node
             keys = fields.get("patternProperties")
-            if isinstance(keys, dict):
-                limits = [longest_text(pattern) or 0 for pattern in cast("JsonObject", keys)]
+            if is_object(keys):
+                limits = [longest_text(pattern) or 0 for pattern in keys]
                 longest = min([longest, *limits])
             todo += fields.values()
-        elif isinstance(node, list):
-            todo += cast("list[Any]", node)
+        elif is_list(node):
+            todo += node
     return longest
 
 
@@ -214,13 +214,13 @@ class Effort(NamedTuple):
                     left -= self._steps(len(node))
                     if left < 0:
                         return True
-            elif isinstance(node, dict):
-                for key, item in cast("dict[Any, Any]", node).items():
+            elif is_object(node):
+                for key, item in node.items():
                     todo.append((item, tried or key in cast("frozenset[str]", self.names)))
                     if self.names is None:
                         todo.append((key, True))
-            elif isinstance(node, list):
-                todo += [(item, tried) for item in cast("list[Any]", node)]
+            elif is_list(node):
+                todo += [(item, tried) for item in node]
         return False
 
     def _steps(self, length: int) -> int:
@@ -248,19 +248,19 @@ def _fields_with_patterns(schema: Any) -> frozenset[str] | None:
     todo: list[tuple[Any, str | None]] = [(schema, None)]
     while todo:
         node, name = todo.pop()
-        if isinstance(node, list):
-            todo += [(item, name) for item in cast("list[Any]", node)]
-        if not isinstance(node, dict):
+        if is_list(node):
+            todo += [(item, name) for item in node]
+        if not is_object(node):
             continue
-        for key, value in cast("JsonObject", node).items():
+        for key, value in node.items():
             if key == "pattern" and isinstance(value, str):
                 if name is None:
                     return None
                 found.add(name)
             elif key == "patternProperties":
                 return None
-            elif key == "properties" and isinstance(value, dict):
-                todo += [(item, field) for field, item in cast("JsonObject", value).items()]
+            elif key == "properties" and is_object(value):
+                todo += [(item, field) for field, item in value.items()]
             elif key in ("$defs", "definitions"):
                 todo.append((value, None))  # whoever refers to it names the field
             elif key in ("$ref", "$dynamicRef") and not str(value).startswith(_DEFINED):

@@ -10,7 +10,7 @@ import re
 from math import isfinite
 from typing import Any, cast
 
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object
 from windlass.tools.arguments.patterns import may_match
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -33,18 +33,18 @@ class _Mender:
         kinds = _kinds(schema)
         if not kinds and "properties" not in schema:
             return value
-        if isinstance(value, dict):
+        if is_object(value):
             if "object" in kinds or not kinds:
-                return self._object(cast("JsonObject", value), schema, path)
-        elif isinstance(value, list):
+                return self._object(value, schema, path)
+        elif is_list(value):
             if "array" in kinds:
-                return self._array(cast("list[Any]", value), schema, path)
+                return self._array(value, schema, path)
         elif isinstance(value, str) and "string" not in kinds:
             number = _number(value, kinds)
             if number is not None:
                 self._note(path, f"{value!r} was read as {number!r}")
                 return number
-        if kinds == ["array"] and value is not None and not isinstance(value, list):
+        if kinds == ["array"] and value is not None and not is_list(value):
             self._note(path, "one value was put in a list")
             return self._array([cast("Any", value)], schema, path)
         return cast("Any", value)
@@ -78,15 +78,15 @@ class _Mender:
     def _resolve_schema(self, schema: Any, value: Any) -> JsonObject:
         """The schema behind references, and the one member of a union that is not null."""
         for _ in range(32):
-            if not isinstance(schema, dict):
+            if not is_object(schema):
                 return {}
-            found = cast("JsonObject", schema)
+            found = schema
             ref = found.get("$ref")
             choices = found.get("anyOf") or found.get("oneOf")
             if isinstance(ref, str) and ref.startswith("#/"):
                 schema = self._target(ref)
-            elif isinstance(choices, list) and value is not None:
-                open_to = [one for one in cast("list[Any]", choices) if one != {"type": "null"}]
+            elif is_list(choices) and value is not None:
+                open_to = [one for one in choices if one != {"type": "null"}]
                 if len(open_to) != 1:
                     return {}  # which was meant is a guess, and a guess is not safe
                 schema = open_to[0]
@@ -112,9 +112,9 @@ def _kinds(schema: JsonObject) -> list[str]:
     kinds: Any = schema.get("type")
     if isinstance(kinds, str):
         return [kinds]
-    if not isinstance(kinds, list):
+    if not is_list(kinds):
         return []
-    return [kind for kind in cast("list[str]", kinds) if kind != "null"]
+    return [kind for kind in kinds if kind != "null"]
 
 
 def _number(text: str, kinds: list[str]) -> int | float | None:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_object
 from windlass.tools.arguments.patterns import (
     Effort,
     effort_to_look,
@@ -219,10 +219,10 @@ def _has_many_values(value: Any) -> bool:
     left, todo = _MANY, [value]
     while todo:
         node = todo.pop()
-        if isinstance(node, dict):
-            todo += cast("dict[Any, Any]", node).values()
-        elif isinstance(node, list):
-            todo += cast("list[Any]", node)
+        if is_object(node):
+            todo += node.values()
+        elif is_list(node):
+            todo += node
         left -= 1
         if left < 0:
             return True
@@ -325,8 +325,8 @@ def _limit_patterns(cls: Any) -> Any:
             yield from cls.VALIDATORS["pattern"](validator, expected, instance, schema)
 
     def by_pattern(validator: Any, expected: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if isinstance(instance, dict):
-            for key in cast("dict[Any, Any]", instance):
+        if is_object(instance):
+            for key in instance:
                 if any(too_long(key, one) for one in expected):
                     yield ValidationError("has a key that is too long to be matched")
                     return

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from inspect import isawaitable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from windlass.errors import ConfigError, TestBroken, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.messages import ToolResult
 from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.middleware.call_info import asked_call
@@ -67,7 +67,7 @@ async def run_next(
     work = _at_work.get()
     if work is None:
         raise ConfigError("a tool caller runs inside a run: hand it over as tool_caller=…")
-    if not isinstance(cast("object", call), Mapping):
+    if not isinstance(as_given(call), Mapping):
         raise ConfigError(f"a tool caller is asked with a call, not {safe_repr(call)}")
     if call.get("name") != work.tool.name or call.get("arguments") != work.arguments:
         raise ConfigError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given, is_mapping
 from windlass.tools.middleware.dry_run import DryRun, changes_something
 from windlass.tools.middleware.stack import ToolLayer, Wrapping
 from windlass.tools.tool import Tool
@@ -154,13 +154,13 @@ def _function(door: str, value: Any) -> Any:
 def _merge_options(door: str, options: object, **named: Any) -> JsonObject:
     if options is None:
         return named
-    if not isinstance(options, Mapping):
+    if not is_mapping(options):
         raise ConfigError(
             f"{door} takes its options by name or as a dict, not {safe_repr(options)}"
         )
-    given = cast("Mapping[str, Any]", options)
+    given = options
     for name in given:
         if name not in named:
-            hint = nearest(name, named) if isinstance(cast("object", name), str) else ""
+            hint = nearest(name, named) if isinstance(as_given(name), str) else ""
             raise ConfigError(f"{door} has no option {safe_repr(name)}{hint}")
     return {**named, **given}

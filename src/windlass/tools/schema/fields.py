@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given, is_object
 from windlass.tools.docs import Docs, read_docs
 from windlass.tools.schema.shape import (
     Convert,
@@ -39,7 +39,7 @@ def fields_of(cls: type[Any]) -> list[Field] | None:
     """The fields of a class, or None when it is not a class with fields."""
     if issubclass(cls, msgspec.Struct):
         return _of_struct(cls)
-    if dataclasses.is_dataclass(cast("object", cls)):
+    if dataclasses.is_dataclass(as_given(cls)):
         return _of_dataclass(cls, _hints(cls))
     if _is(cls, dict) and hasattr(cls, "__required_keys__"):
         return _of_typed_dict(cls, _hints(cls))
@@ -81,10 +81,10 @@ def shape_of(cls: type[Any], fields: list[Field], of: Of, scope: Mapping[Any, Sh
     return Shape(schema, _maker(cls, converts))
 
 
-def put_default(schema: Json, value: Any) -> None:
+def put_default(schema: Json, value: object) -> None:
     """Show a default, where JSON can say it."""
     try:
-        dump = getattr(cast("object", type(value)), "model_dump", None)
+        dump = getattr(type(value), "model_dump", None)
         plain = dump(value, mode="json") if callable(dump) else msgspec.to_builtins(value)
         msgspec.json.encode(plain)
     except Exception:
@@ -94,10 +94,10 @@ def put_default(schema: Json, value: Any) -> None:
 
 def _maker(cls: type[Any], converts: dict[str, tuple[str, Convert | None]]) -> Convert:
     def make(value: Any) -> Any:
-        if not isinstance(value, dict):
+        if not is_object(value):
             raise ValueError(f"{value!r} is not an object")
         found: Json = {}
-        for key, item in cast("Json", value).items():
+        for key, item in value.items():
             name, convert = converts.get(key, (None, None))
             if name is None:
                 continue

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+from windlass.json_types import is_list, is_object
 from windlass.tools.schema.shape import Json
 
 PREFIX = "#/$defs/"
@@ -49,38 +50,38 @@ def inline(schema: Json, defs: dict[str, Json]) -> Json:
 
 def rename(node: Any, names: dict[str, str]) -> Any:
     """A copy with references to other names."""
-    if isinstance(node, dict):
-        items = cast("Json", node).items()
+    if is_object(node):
+        items = node.items()
         return {key: rename(value, names) for key, value in items}
-    if isinstance(node, list):
-        return [rename(item, names) for item in cast("list[Any]", node)]
+    if is_list(node):
+        return [rename(item, names) for item in node]
     if isinstance(node, str) and node.startswith(PREFIX):
         return PREFIX + names.get(node[len(PREFIX) :], node[len(PREFIX) :])
     return node
 
 
 def _refs(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        for key, value in cast("Json", node).items():
+    if is_object(node):
+        for key, value in node.items():
             if key == "$ref" and isinstance(value, str) and value.startswith(PREFIX):
                 yield value[len(PREFIX) :]
-            elif key in _MAPS and isinstance(value, dict):  # names of the user's choice
-                for one in cast("Json", value).values():
+            elif key in _MAPS and is_object(value):  # names of the user's choice
+                for one in value.values():
                     yield from _refs(one)
             elif key == "discriminator":  # its mapping names definitions, so they must stay
                 yield from (name for _ in range(2) for name in _mapped_definitions(value))
             elif key not in _DATA:
                 yield from _refs(value)
-    elif isinstance(node, list):
-        for item in cast("list[Any]", node):
+    elif is_list(node):
+        for item in node:
             yield from _refs(item)
 
 
 def _mapped_definitions(discriminator: Any) -> Iterator[str]:
-    if isinstance(discriminator, dict):
-        mapping = cast("Json", discriminator).get("mapping")
-        if isinstance(mapping, dict):
-            for value in cast("Json", mapping).values():
+    if is_object(discriminator):
+        mapping = discriminator.get("mapping")
+        if is_object(mapping):
+            for value in mapping.values():
                 if isinstance(value, str) and value.startswith(PREFIX):
                     yield value[len(PREFIX) :]
 
@@ -101,8 +102,8 @@ def _reaches(start: str, goal: str, defs: dict[str, Json]) -> bool:
 
 
 def _copy(node: Any, replacement: Callable[[str], Json | None]) -> Any:
-    if isinstance(node, dict):
-        schema = cast("Json", node)
+    if is_object(node):
+        schema = node
         ref = schema.get("$ref")
         if isinstance(ref, str) and ref.startswith(PREFIX):
             target = replacement(ref[len(PREFIX) :])
@@ -110,6 +111,6 @@ def _copy(node: Any, replacement: Callable[[str], Json | None]) -> Any:
                 beside = {key: value for key, value in schema.items() if key != "$ref"}
                 return _copy({**target, **beside}, replacement)
         return {key: _copy(value, replacement) for key, value in schema.items()}
-    if isinstance(node, list):
-        return [_copy(item, replacement) for item in cast("list[Any]", node)]
+    if is_list(node):
+        return [_copy(item, replacement) for item in node]
     return node

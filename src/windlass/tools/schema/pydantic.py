@@ -6,12 +6,13 @@ Loaded only when a tool's types are pydantic's, so after the user has imported i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
+from windlass.json_types import is_list, is_object
 from windlass.tools.schema.inline import PREFIX, rename
 from windlass.tools.schema.shape import (
     Json,
@@ -56,16 +57,16 @@ def _converter(adapter: TypeAdapter[Any]) -> Callable[[Any], Any]:
 
 def _strip_titles(schema: Any) -> Any:
     """Without the titles pydantic derives from names: they cost tokens and say nothing."""
-    if isinstance(schema, list):
-        return [_strip_titles(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
+    if is_list(schema):
+        return [_strip_titles(item) for item in schema]
+    if not is_object(schema):
         return schema
     plain: Json = {}
-    for key, value in cast("Json", schema).items():
+    for key, value in schema.items():
         if key == "title" and isinstance(value, str):
             continue
-        if key in ("properties", "$defs") and isinstance(value, dict):
-            plain[key] = {name: _strip_titles(one) for name, one in cast("Json", value).items()}
+        if key in ("properties", "$defs") and is_object(value):
+            plain[key] = {name: _strip_titles(one) for name, one in value.items()}
         elif key in ("default", "enum", "const", "examples"):
             plain[key] = value
         else:

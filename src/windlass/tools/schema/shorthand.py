@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import is_mapping, is_object
 from windlass.tools.schema.shape import Json, Unsupported
 from windlass.tools.schema.types import Shapes
 
@@ -22,12 +23,12 @@ def as_parameters(given: Any, whose: str) -> Json:
     """
     if given is None:
         given = {}
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         raise ConfigError(
             f"{whose}: parameters is a JSON Schema or {{name: {{'type': …}}}}, "
             f"not {type(given).__name__}"
         )
-    copy = _copy_schema(cast("Mapping[str, Any]", given), whose)
+    copy = _copy_schema(given, whose)
     return _whole(copy, whose) if _is_schema(copy) else _from_shorthand(copy, whose)
 
 
@@ -35,8 +36,8 @@ def as_returns(given: Any, whose: str) -> Json | None:
     """The schema of the answer: given as JSON Schema, or as a type."""
     if given is None:
         return None
-    if isinstance(given, Mapping):
-        return _copy_schema(cast("Mapping[str, Any]", given), whose)
+    if is_mapping(given):
+        return _copy_schema(given, whose)
     shapes = Shapes()
     try:
         return shapes.finish(shapes.of(given).schema)
@@ -73,8 +74,8 @@ def _is_schema(given: Json) -> bool:
     if isinstance(given.get("additionalProperties"), bool):
         return True
     properties = given.get("properties")
-    return isinstance(properties, dict) and all(
-        isinstance(value, (dict, bool)) for value in cast("Json", properties).values()
+    return is_object(properties) and all(
+        isinstance(value, (dict, bool)) for value in properties.values()
     )
 
 
@@ -90,10 +91,10 @@ def _whole(schema: Json, whose: str) -> Json:
     if isinstance(ref, str) and ref.startswith("#/"):
         node: Any = schema
         for step in ref[2:].split("/"):
-            node = cast("Json", node).get(step) if isinstance(node, dict) else None
-        if isinstance(node, dict):
+            node = node.get(step) if is_object(node) else None
+        if is_object(node):
             rest = {key: value for key, value in schema.items() if key != "$ref"}
-            schema = {**cast("Json", node), **rest}
+            schema = {**node, **rest}
     kind = schema.setdefault("type", "object")
     if kind != "object":
         raise ConfigError(
@@ -109,12 +110,12 @@ def _from_shorthand(given: Json, whose: str) -> Json:
     for name, one in given.items():
         if isinstance(one, str) and one in _TYPES:
             one = {"type": one}
-        if not isinstance(one, dict):
+        if not is_object(one):
             raise ConfigError(
                 f"{whose}: parameter {name!r} is {one!r}; write a JSON Schema, "
                 f"such as {{{name!r}: {{'type': 'string'}}}}"
             )
-        schema = cast("Json", one)
+        schema = one
         needed = schema.get("required")
         if isinstance(needed, bool):
             schema = {key: value for key, value in schema.items() if key != "required"}

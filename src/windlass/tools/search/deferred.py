@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from windlass.errors import ConfigError, TestBroken, error_text, nearest, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_mapping, is_sequence
 from windlass.messages import ToolSpec
 from windlass.tools.render import clean
 from windlass.tools.search.index import (
@@ -289,14 +289,14 @@ def _host_found(answer: Any, known: Mapping[str, Tool], limit: int) -> SearchRes
     names: Any = answer
     if isinstance(answer, SearchResult):
         names, note = answer.tool_names, answer.diagnostic
-    elif isinstance(answer, Mapping):
-        fields = cast("Mapping[str, Any]", answer)
+    elif is_mapping(answer):
+        fields = answer
         names, note = fields.get("tool_names", ()), fields.get("diagnostic")
-    if not isinstance(names, (list, tuple)):
+    if not is_sequence(names):
         return SearchResult(
             (), f"The search answered {safe_repr(names)}, which is no list of names."
         )
-    given = cast("Sequence[object]", names)[:_MOST_ANSWERS]
+    given = names[:_MOST_ANSWERS]
     right = [name for name in given if isinstance(name, str) and name in known]
     notes = [clean(note)[:_LONGEST_NOTE]] if isinstance(note, str) and note else []
     if len(right) < len(given):

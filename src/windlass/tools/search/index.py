@@ -11,10 +11,11 @@ import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
+from windlass.json_types import is_mapping
 from windlass.messages import ToolSpec
 from windlass.tools.arguments.patterns import to_ecma_pattern
 from windlass.tools.search.vocabulary import (
@@ -56,15 +57,13 @@ def text_of(spec: ToolSpec) -> str:
 
 
 def _parameters(schema: Any, depth: int) -> Iterator[str]:
-    if depth == 0 or not isinstance(schema, Mapping):
+    if depth == 0 or not is_mapping(schema):
         return
-    fields = cast("Mapping[str, Any]", schema)
+    fields = schema
     properties = fields.get("properties")
-    if isinstance(properties, Mapping):
-        for name, value in cast("Mapping[str, Any]", properties).items():
-            said: Mapping[str, Any] = (
-                cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-            )
+    if is_mapping(properties):
+        for name, value in properties.items():
+            said: Mapping[str, Any] = value if is_mapping(value) else {}
             description = said.get("description")
             yield f"{name}: {description}" if isinstance(description, str) else name
             yield from _parameters(said, depth - 1)

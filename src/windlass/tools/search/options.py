@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, cast, get_args
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import as_given, is_mapping, is_sequence
 from windlass.tools.tool import NAME
 
 Variant: TypeAlias = Literal["bm25", "regex"]
@@ -42,12 +43,12 @@ class ToolSearch(msgspec.Struct, frozen=True):
                 _one_of(f"tool_search.{field}", value, get_args(kind))
         loaded = _names(self.always_loaded)
         msgspec.structs.force_setattr(self, "always_loaded", loaded)
-        budget = cast("object", self.budget_tokens)
+        budget = as_given(self.budget_tokens)
         if budget is not None and (type(budget) is not int or budget < 1):
             raise ConfigError(
                 f"tool_search.budget_tokens is a whole number of at least 1, not {safe_repr(budget)}"
             )
-        if type(cast("object", self.include_stub_listing)) is not bool:
+        if type(as_given(self.include_stub_listing)) is not bool:
             raise ConfigError(
                 "tool_search.include_stub_listing is True or False, "
                 f"not {safe_repr(self.include_stub_listing)}"
@@ -55,7 +56,7 @@ class ToolSearch(msgspec.Struct, frozen=True):
         self._check_search()
 
     def _check_search(self) -> None:
-        if not isinstance(cast("object", self.name), str) or not NAME.fullmatch(self.name):
+        if not isinstance(as_given(self.name), str) or not NAME.fullmatch(self.name):
             raise ConfigError(
                 "tool_search.name is a tool's name, 1 to 128 letters, digits and `_ - . :`, "
                 f"not {safe_repr(self.name)}"
@@ -66,7 +67,7 @@ class ToolSearch(msgspec.Struct, frozen=True):
                 "a function of the query and the tools that returns names"
             )
         if self.search is not None:
-            if not callable(cast("object", self.search)) or isinstance(self.search, type):
+            if not callable(as_given(self.search)) or isinstance(self.search, type):
                 raise ConfigError(f"tool_search.search is a function, not {safe_repr(self.search)}")
             if not self.asks_host:
                 raise ConfigError(
@@ -105,8 +106,8 @@ def as_tool_search(name: str, value: Any) -> ToolSearch | None:
         if value in get_args(Strategy) and value not in get_args(Variant):
             raise ConfigError(f'{name}={value!r} needs {{"strategy": {value!r}, "search": …}}')
         return ToolSearch(variant=_one_of(name, value, get_args(Variant)))
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[Any, Any]", value)
+    if is_mapping(value):
+        fields = value
         for key in fields:
             if not isinstance(key, str) or key not in ToolSearch.__struct_fields__:
                 hint = nearest(key, ToolSearch.__struct_fields__) if isinstance(key, str) else ""
@@ -126,10 +127,8 @@ def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> Any:
 
 def _names(value: object) -> tuple[str, ...]:
     names: Any = value
-    if not isinstance(names, (list, tuple)) or not all(
-        isinstance(name, str) for name in cast("list[object]", names)
-    ):
+    if not is_sequence(names) or not all(isinstance(name, str) for name in names):
         raise ConfigError(
             f"tool_search.always_loaded is a list of tools' names, not {safe_repr(value)}"
         )
-    return tuple(cast("list[str]", names))
+    return tuple(names)
