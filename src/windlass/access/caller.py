@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -83,7 +83,7 @@ class _Host(Caller, frozen=True):
     def __copy__(self) -> Caller:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Caller:
+    def __deepcopy__(self, memo: object) -> Caller:
         return self
 
     def __reduce__(self) -> NoReturn:

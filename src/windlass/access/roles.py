@@ -178,7 +178,7 @@ class Roles:
         ) or any("*" in self._grants.get(role, ()) for role in self.of(caller) if role != EVERYBODY)
 
 
-def as_roles(given: Any) -> Roles:
+def as_roles(given: object) -> Roles:
     """Roles from what a Runtime was given: grants, a function of the caller, or `Roles`."""
     if given is None or is_mapping(given):
         return Roles(given)

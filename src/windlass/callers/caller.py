@@ -41,7 +41,7 @@ class Layer:
     def __call__(self, inner: Model) -> Model: ...
     @overload
     def __call__(self, inner: Caller | Callable[..., Any]) -> Caller: ...
-    def __call__(self, inner: Any) -> Caller | Model:
+    def __call__(self, inner: object) -> Caller | Model:
         """`with_retry()(default_llm_caller())`, or `with_retry()(model)`."""
         if isinstance(inner, Model):
             return self.wrap(inner)
@@ -86,7 +86,7 @@ class _ComposedLayer(Layer):
     def wrap(self, model: Model) -> Model:
         return self(default_llm_caller()).around(model)
 
-    def __call__(self, inner: Any) -> Any:
+    def __call__(self, inner: object) -> Any:
         if isinstance(inner, Model):
             return self.wrap(inner)
         if isinstance(inner, ToolCaller):

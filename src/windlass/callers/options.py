@@ -70,28 +70,28 @@ def _required_names(make: Any) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount - len(defaults)]
 
 
-def number(name: str, value: Any, low: float = 0, high: float = 10**12) -> float:
+def number(name: str, value: object, low: float = 0, high: float = 10**12) -> float:
     """A number, or a `ConfigError` that names the option."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise ConfigError(f"{name} is a number of at least {low:g}, not {safe_repr(value)}")
     return float(value)
 
 
-def whole(name: str, value: Any, low: int = 1) -> int:
+def whole(name: str, value: object, low: int = 1) -> int:
     """A whole number, or a `ConfigError` that names the option."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 10**12:
         raise ConfigError(f"{name} is a whole number of at least {low}, not {safe_repr(value)}")
     return int(value)
 
 
-def function(name: str, value: Any) -> Any:
+def function(name: str, value: object) -> Any:
     """A callable or None."""
     if value is not None and not callable(value):
         raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
     return value
 
 
-def categories(name: str, value: Any) -> frozenset[str]:
+def categories(name: str, value: object) -> frozenset[str]:
     """Categories of errors: `["rate_limit", "timeout"]`."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ConfigError(f"{name} is a list of error categories, not {safe_repr(value)}")

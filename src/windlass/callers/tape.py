@@ -316,7 +316,7 @@ def _other_words(message: Message) -> Iterable[str]:
         yield f"{msgspec.to_builtins(block)['type']} {text}"
 
 
-def _digest(value: Any) -> str:
+def _digest(value: object) -> str:
     encoded = msgspec.json.encode(value, order="deterministic")
     return hashlib.sha256(encoded).hexdigest()[:16]
 

@@ -6,7 +6,6 @@ An estimate is no less than two thirds of what tokenizers with a large vocabular
 from __future__ import annotations
 
 import logging
-from typing import Any
 from weakref import ref
 
 import msgspec
@@ -41,7 +40,7 @@ def weigh_frame(frame: Frame) -> int:
     return weight
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     try:
         return _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -433,7 +433,7 @@ def _plain_message(message: Message) -> JsonObject:
     return plain
 
 
-def _lists(value: Any) -> Any:
+def _lists(value: object) -> Any:
     """The value with lists where our structs have tuples: plain data, as JSON would give it."""
     if is_object(value):
         return {key: _lists(item) for key, item in value.items()}

@@ -272,7 +272,7 @@ class Redactor:
         """The whole traceback of an exception, without secrets."""
         return self.text("".join(traceback.format_exception(error)))
 
-    def _walk(self, obj: Any, depth: int = 0) -> Any:
+    def _walk(self, obj: object, depth: int = 0) -> Any:
         if depth > DEEPEST:
             return MARK
         match obj:
@@ -319,7 +319,7 @@ class Redactor:
             return cast(Any, type(items))(*cleaned)  # a named tuple takes its items one by one
         return type(items)(cleaned)
 
-    def _walk_other(self, obj: Any, depth: int) -> Any:
+    def _walk_other(self, obj: object, depth: int) -> Any:
         """Dataclasses, enums, attrs: their plain form, if a secret is in it."""
         try:
             plain = msgspec.to_builtins(obj, enc_hook=_mask_secret)

@@ -182,7 +182,7 @@ def write(
     tx.keep(_INSERT, (*content, link(before, content)))
 
 
-def _text(value: Any, most: int | None = None) -> Any:
+def _text(value: object, most: int | None = None) -> Any:
     """Anything as text that every database holds: a refusal is on record whatever was asked for."""
     if value is None:
         return None
@@ -280,7 +280,7 @@ def _render_change(change: Change, redactor: Redactor | None) -> JsonObject:
     }
 
 
-def _value(value: Any, redactor: Redactor | None) -> Any:
+def _value(value: object, redactor: Redactor | None) -> Any:
     if value is None or type(value) in (int, float, bool):
         return value
     if redactor is not None:

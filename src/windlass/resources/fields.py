@@ -138,7 +138,7 @@ class Field(msgspec.Struct, frozen=True):
             schema["description"] = self.column.description
         return schema
 
-    def to_stored(self, value: Any) -> Any:
+    def to_stored(self, value: object) -> Any:
         """The value as the database has it; None stays None."""
         if value is None:
             return None
@@ -147,7 +147,7 @@ class Field(msgspec.Struct, frozen=True):
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidValue(f"{self.name}: {error}") from None
 
-    def to_comparable(self, value: Any) -> Any:
+    def to_comparable(self, value: object) -> Any:
         """A value to compare with, as the database has it: `where={"price": {"lt": 10}}`."""
         try:
             plain = msgspec.to_builtins(value)
@@ -159,7 +159,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def compile_field(
-    name: str, hint: Any, required: bool, default: Callable[[], Any] | None, whose: str
+    name: str, hint: object, required: bool, default: Callable[[], Any] | None, whose: str
 ) -> Field:
     """The field behind an annotation."""
     column, bare, nullable = _split_hint(hint)
@@ -203,7 +203,7 @@ def _split_hint(hint: Any) -> tuple[Column | None, Any, bool]:
             return column, hint, nullable
 
 
-def _kind(bare: Any, name: str, whose: str) -> Kind:
+def _kind(bare: object, name: str, whose: str) -> Kind:
     if isinstance(bare, type):
         if bare in _TYPES:
             return _TYPES[bare]
@@ -276,7 +276,7 @@ def _decimal(value: Decimal) -> str:
     return format(value.normalize() if value else Decimal(0), "f")
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     if text.count("[") + text.count("{") > MOST_NESTED and _depth(text) > MOST_NESTED:
         raise ValueError(f"is nested too deeply: more than {MOST_NESTED} levels")

@@ -65,7 +65,7 @@ def methods_of(plan: ResourcePlan) -> list[Verb]:
     return [_method(plan, name, about) for name, about in named.items()]
 
 
-def _method(plan: ResourcePlan, name: Any, about: Any) -> Verb:
+def _method(plan: ResourcePlan, name: object, about: object) -> Verb:
     whose = f"{plan.whose}.mcp_tools"
     if not is_mapping(about):
         raise ConfigError(
@@ -143,7 +143,7 @@ def _body(plan: ResourcePlan, method: Method) -> Callable[[ResourceTx, JsonObjec
 
 
 async def begin(
-    plan: ResourcePlan, method: Method, made: Any, arguments: JsonObject, ctx: Any
+    plan: ResourcePlan, method: Method, made: object, arguments: JsonObject, ctx: object
 ) -> Any:
     """Call an async method; `made` is the row it works on."""
     mine = {**method.bind_arguments(arguments), "ctx": ctx}

@@ -102,7 +102,7 @@ def find_last_write(
     return last
 
 
-def check_rows(tx: Any, tenant: str, changes: Sequence[Change], expected: ExpectedRows) -> None:
+def check_rows(tx: object, tenant: str, changes: Sequence[Change], expected: ExpectedRows) -> None:
     """Raise `Conflict`, so that nothing is kept, where a call did other than what was approved."""
     if expected.rows is None:
         return

@@ -36,7 +36,7 @@ _LATER = 86_461.5  # seconds: what a call makes of the time shows when it is ano
 class Enough(Exception):
     """Ends a body whose transaction is not to be kept; carries what it found out."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         super().__init__("rolled back: it was a rehearsal")
         self.value = value
 
@@ -44,7 +44,7 @@ class Enough(Exception):
 async def run_and_roll_back(store: Store, body: Callable[[Any], Any]) -> Any:
     """Run a body for what it returns, and keep nothing of what it did."""
 
-    def without(tx: Any) -> None:
+    def without(tx: object) -> None:
         raise Enough(body(tx))
 
     try:
@@ -142,7 +142,7 @@ def _in_place(work: ResourceTx, changes: Sequence[Change]) -> None:
             work.change(plan, work.known(plan, change.id), plan.instance(change.after), None)
 
 
-def _pinned_id(verb: Verb, arguments: JsonObject, value: Any) -> JsonObject | None:
+def _pinned_id(verb: Verb, arguments: JsonObject, value: object) -> JsonObject | None:
     """The id that was made for a new row: the real call makes this very row."""
     if verb.method is not None or verb.name != "create" or arguments.get("id") is not None:
         return None
@@ -195,7 +195,7 @@ def _build_preview(
     origin = origin_of(desk, verb.name, verb.plan, verb.tool, ctx)
     redactor = desk.redactor()
 
-    def body(tx: Any) -> None:
+    def body(tx: object) -> None:
         audit.write(
             tx,
             origin,

@@ -123,7 +123,7 @@ class Search:
         return tuple(values)
 
 
-def _stands(one: Field, value: Any) -> bool:
+def _stands(one: Field, value: object) -> bool:
     """Could this be a stored value of the field?"""
     if value is None:
         return one.nullable
@@ -222,7 +222,7 @@ def _filters(plan: ResourcePlan, where: object) -> tuple[list[str], list[Any]]:
     return terms, values
 
 
-def _term(one: Field, operator: str, value: Any) -> tuple[str, list[Any]]:
+def _term(one: Field, operator: str, value: object) -> tuple[str, list[Any]]:
     column = quote_identifier(one.name)
     if operator == "is_null":
         if not isinstance(value, bool):

@@ -59,7 +59,7 @@ async def reflect(
     plain = path_to_name(name or table, "reflect")
     named = identifier(table, "reflect: the table")
 
-    def look(tx: Any) -> list[ColumnInfo]:
+    def look(tx: object) -> list[ColumnInfo]:
         return columns_of(tx, named)
 
     there = await scope.store.consult(look)

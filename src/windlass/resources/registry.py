@@ -326,7 +326,7 @@ class Handle(Generic[R]):
 
     async def get(
         self,
-        id: Any,
+        id: object,
         *,
         caller: Caller | None = None,
         request_id: str | None = None,
@@ -368,7 +368,7 @@ class Handle(Generic[R]):
 
     async def update(
         self,
-        id: Any,
+        id: object,
         values: Mapping[str, Any],
         *,
         version: int | None = None,
@@ -382,7 +382,7 @@ class Handle(Generic[R]):
 
     async def delete(
         self,
-        id: Any,
+        id: object,
         *,
         version: int | None = None,
         caller: Caller | None = None,
@@ -396,7 +396,7 @@ class Handle(Generic[R]):
     async def run(
         self,
         method: str,
-        id: Any = None,
+        id: object = None,
         *,
         caller: Caller | None = None,
         request_id: str | None = None,

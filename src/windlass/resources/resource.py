@@ -265,7 +265,7 @@ class ResourcePlan:
         except RecursionError:
             raise InvalidValue(f"{self.name}: a value is nested too deeply") from None
 
-    def to_stored(self, made: Any) -> list[Any]:
+    def to_stored(self, made: object) -> list[Any]:
         """The values of an object as the database has them, in the order of the fields."""
         return [one.to_stored(getattr(made, one.name)) for one in self.fields]
 
@@ -397,7 +397,7 @@ def _id_field(fields: Mapping[str, Field], whose: str) -> Field:
     return found
 
 
-def _verbs(given: Any, whose: str) -> tuple[str, ...]:
+def _verbs(given: object, whose: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigError(f"{whose}.verbs is a list of verbs, not {safe_repr(given)}")
     for verb in cast("Sequence[Any]", given):
@@ -409,7 +409,7 @@ def _verbs(given: Any, whose: str) -> tuple[str, ...]:
     return tuple(verb for verb in VERBS if verb in given)
 
 
-def _limit(given: Any, whose: str) -> int:
+def _limit(given: object, whose: str) -> int:
     if type(given) is not int or not 1 <= given <= 10_000:
         raise ConfigError(f"{whose}.max_limit is a number from 1 to 10000, not {safe_repr(given)}")
     return given

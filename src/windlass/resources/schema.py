@@ -37,7 +37,7 @@ class ColumnInfo(msgspec.Struct, frozen=True):
     key: bool = False
 
 
-def ensure(tx: Any, plan: ResourcePlan) -> None:
+def ensure(tx: object, plan: ResourcePlan) -> None:
     """Let the table be as the class wants it."""
     if plan.layout is not None:
         return  # the table is somebody else's
@@ -140,7 +140,7 @@ def _add(tx: Any, plan: ResourcePlan, one: Field) -> None:
     tx.execute(f"ALTER TABLE {plan.quoted} ADD COLUMN {column}")
 
 
-def _literal(value: Any, dialect: str) -> str:
+def _literal(value: object, dialect: str) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'" if dialect == "sqlite" else f"'\\x{value.hex()}'"
     if isinstance(value, str):

@@ -237,7 +237,7 @@ class _Call:
     def _run(self, tx: ResourceTx) -> Any:
         return self.verb.run(tx, self.arguments)
 
-    def body(self, tx: Any, tenant: str, run: Callable[[ResourceTx], Any]) -> Any:
+    def body(self, tx: object, tenant: str, run: Callable[[ResourceTx], Any]) -> Any:
         """The effect and its audit row."""
         work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
         value = self.value = run(work)
@@ -253,7 +253,7 @@ class _Call:
         made = None
         if method.on_row:
 
-            def look(tx: Any) -> Any:
+            def look(tx: object) -> Any:
                 work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
                 return row_for(work, verb.plan, method, self.arguments)
 
@@ -267,7 +267,7 @@ class _Call:
     def denial(self, reason: str) -> Callable[[Any], ToolResult]:
         """The body that puts a refusal on record."""
 
-        def body(tx: Any) -> ToolResult:
+        def body(tx: object) -> ToolResult:
             audit.write(
                 tx,
                 self.origin,
@@ -318,7 +318,7 @@ class _Outside:
     cancelled = False
     pool: Executor | None = None
 
-    def progress(self, call_id: str, data: Any) -> None:
+    def progress(self, call_id: str, data: object) -> None:
         """Nobody watches."""
 
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
@@ -339,7 +339,7 @@ def denial_result(tool: str, reason: str) -> ToolResult:
     return ToolResult(content=words, is_error=True, name=tool, outcome="denied")
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Any:
     """Rows, pages and objects as JSON."""
     if isinstance(value, Resource):
         return plan_of(type(value)).to_plain(value)
@@ -355,7 +355,7 @@ def _objects(plan: ResourcePlan) -> Callable[[Any], Any]:
     """Rows as objects; what a method returns stays as it is."""
     keys = {*plan.by_name, "version"}
 
-    def show(value: Any) -> Any:
+    def show(value: object) -> Any:
         if isinstance(value, Page):
             page = cast("Page[Any]", value)
             return Page([show(one) for one in page.rows], page.cursor)

@@ -84,10 +84,10 @@ class RowUndo:
         logged, rows, known = await self._read_changes(ctx)
         store = same_store(self.desk, ctx, self.verb.tool)
 
-        def body(tx: Any) -> None:
+        def body(tx: object) -> None:
             self._body(tx, logged, rows, ctx, known)
 
-        def all_of_it(tx: Any) -> None:
+        def all_of_it(tx: object) -> None:
             for each in (*first, body):
                 each(tx)
 
@@ -96,11 +96,11 @@ class RowUndo:
         beside = "; what its own code did beside these rows stays" if own else ""
         return "; ".join(row.words for row in rows) + beside, body
 
-    async def __call__(self, _args: Any, _result: Any, ctx: ToolContext[Any]) -> Any:
+    async def __call__(self, _args: object, _result: object, ctx: ToolContext[Any]) -> Any:
         logged, rows, known = await self._read_changes(ctx)
         words = "; ".join(row.words for row in rows)
 
-        def body(tx: Any) -> str:
+        def body(tx: object) -> str:
             self._body(tx, logged, rows, ctx, known)
             return words
 
@@ -249,6 +249,6 @@ def _before(row: _Row, current: Plain) -> Plain:
     return before
 
 
-def _check_permitted(work: ResourceTx, plan: ResourcePlan, verb: str, made: Any) -> None:
+def _check_permitted(work: ResourceTx, plan: ResourcePlan, verb: str, made: object) -> None:
     if plan.hooks[verb]:
         check_allowed(made, HOOKS[verb], work)

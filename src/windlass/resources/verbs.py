@@ -296,7 +296,7 @@ def permit(tx: ResourceTx, plan: ResourcePlan, verb: str, row: Plain) -> None:
         check_allowed(plan.instance(row), HOOKS[verb], tx)
 
 
-def check_allowed(made: Any, hook: str, tx: ResourceTx) -> None:
+def check_allowed(made: object, hook: str, tx: ResourceTx) -> None:
     """Raise `PermissionDenied` unless the hook says True."""
     reason = call_hook(made, hook, tx.caller)
     if reason is not None:

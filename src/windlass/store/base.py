@@ -187,7 +187,7 @@ class Store(Protocol):
         """All sessions, the latest first."""
         ...
 
-    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+    async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
         """Leave something in the session's inbox; returns its id once it is durable.
 
         A decision about a call whose question has its answer is refused with `AlreadyAnswered`:

@@ -66,7 +66,7 @@ def encode(entries: Sequence[JournalEntry], session_id: str) -> bytes:
         raise _unwritable(entries, session_id) from error
 
 
-def encode_value(value: Any, what: str) -> bytes:
+def encode_value(value: object, what: str) -> bytes:
     """Any plain data as JSON, or a `StoreError` that says what could not be written."""
     try:
         return _encoder.encode(value)

@@ -368,7 +368,7 @@ class MemoryStore:
         ]
         return sorted(infos, key=lambda info: info.updated_at, reverse=True)
 
-    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+    async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
         """Leave something in the session's inbox."""
         session = self._get_session(session_id)
         written.encode_value(payload, "a posted item")

@@ -58,7 +58,7 @@ class Tx:
         self._guard.check()
         return self._connection.executemany(sql, parameters)
 
-    def keep(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+    def keep(self, sql: str, parameters: object = ()) -> sqlite3.Cursor:
         """Run a statement of Windlass's own, on tables that `execute` may only read."""
         self._guard.check()
         return self._guard.execute_own(sql, parameters)

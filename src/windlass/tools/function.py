@@ -81,7 +81,7 @@ class FunctionTool(Tool, Generic[P, R]):
         self: FunctionTool[Concatenate[S, Q], R], instance: S, owner: type | None = None
     ) -> FunctionTool[Q, R]: ...
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: the same tool, with the instance filled in."""
         if instance is None or not self._unbound:
             return self
@@ -129,7 +129,7 @@ def tool(
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
-def tool(fn: Any = None, /, **options: Any) -> Any:
+def tool(fn: object = None, /, **options: Any) -> Any:
     """Make a tool of a function: its hints are the schema, its docstring the description.
 
     ```python
@@ -151,7 +151,7 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
 _OPTIONS = ("name", "description", *OPTIONS)
 
 
-def as_tool(obj: Any) -> Tool:
+def as_tool(obj: object) -> Tool:
     """A tool from a tool, a function, `"module:function"`, a dict, or what has `as_tool()`.
 
     What is made of a function is kept with the function, so asking again costs nothing.
@@ -173,7 +173,7 @@ def as_tool(obj: Any) -> Tool:
     return _as_tool(obj)
 
 
-def as_tools(tools: Any) -> tuple[Tool, ...]:
+def as_tools(tools: object) -> tuple[Tool, ...]:
     """The tools of an agent: `as_tools([add, "shop:refund", registry])`.
 
     Two tools of one name are refused: a model could not tell them apart.
@@ -201,14 +201,14 @@ def as_tools(tools: Any) -> tuple[Tool, ...]:
     return found
 
 
-def _is_several(obj: Any) -> bool:
+def _is_several(obj: object) -> bool:
     """A registry among the tools stands for those it holds."""
     if callable(obj) or isinstance(obj, (str, Mapping)):
         return False
     return isinstance(obj, Iterable)
 
 
-def _as_tool(obj: Any) -> Tool:
+def _as_tool(obj: object) -> Tool:
     if isinstance(obj, str):
         return as_tool(_import_function(obj))
     if is_mapping(obj):
@@ -272,7 +272,7 @@ def _import_function(path: str) -> Any:
     return found
 
 
-def _make(fn: Any, **options: Any) -> FunctionTool[..., Any]:
+def _make(fn: object, **options: Any) -> FunctionTool[..., Any]:
     if isinstance(fn, (staticmethod, classmethod)):
         fn = cast("Any", fn).__func__
     if isinstance(fn, FunctionTool):
@@ -307,7 +307,7 @@ def _name_of(fn: Any) -> str:
     return name
 
 
-def _is_method(fn: Any) -> bool:
+def _is_method(fn: object) -> bool:
     """A function written in a class body, to be called on an instance that is not known yet."""
     if not inspect.isfunction(fn) or "." not in fn.__qualname__.rpartition("<locals>.")[2]:
         return False

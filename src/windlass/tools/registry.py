@@ -28,7 +28,7 @@ class ToolRegistry:
         for one in tools:
             self.add(one)
 
-    def add(self, tool: Any, *, runtime: bool = False) -> Tool:
+    def add(self, tool: object, *, runtime: bool = False) -> Tool:
         """Add a tool or a function; a name can be used once.
 
         `runtime` marks one that joined while an agent was running: denylists apply to it, presets

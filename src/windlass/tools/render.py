@@ -71,7 +71,7 @@ def charge(value: Any, room: int) -> int:
     return left
 
 
-def _by_levels(value: Any, room: int) -> int | None:
+def _by_levels(value: object, room: int) -> int | None:
     """The room left, or None where a container stands in more than one place."""
     level: list[Any] = [value]
     seen: set[int] = set()
@@ -104,7 +104,7 @@ def _items(level: list[Any]) -> list[Any]:
     return list(chain.from_iterable(map(_inside, level)))
 
 
-def _inside(value: Any) -> list[Any]:
+def _inside(value: object) -> list[Any]:
     kind: type = cast("Any", type(value))
     if kind is dict:
         fields = cast("dict[Any, Any]", value)
@@ -115,7 +115,7 @@ def _inside(value: Any) -> list[Any]:
     return [] if names is None else [*names, *(getattr(value, name, None) for name in names)]
 
 
-def _by_parts(value: Any, room: int) -> int:
+def _by_parts(value: object, room: int) -> int:
     """The size; more than the room for what holds itself. Each container is measured once."""
     known: dict[int, int] = {}
     stack = [_Measuring(value)]
@@ -140,7 +140,7 @@ def _by_parts(value: Any, room: int) -> int:
 class _Measuring:
     __slots__ = ("container", "rest", "size")
 
-    def __init__(self, container: Any) -> None:
+    def __init__(self, container: object) -> None:
         items = _inside(container)
         self.container = container
         self.size = _EACH * (len(items) + 1)
@@ -163,7 +163,7 @@ _ASKED = 400  # characters that an object counts beside what it is written as
 _PLAIN_WORDS = (date, time, timedelta, UUID, Decimal, PurePath)
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """The text a model reads: `to_text({"a": 1})` -> `{"a":1}`. Never raises."""
     if type(value) is str:
         return clean(value)
@@ -252,10 +252,10 @@ class _SizeLimit:
 
     __slots__ = ("left",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.left = charge(value, LARGEST)
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         made = stand_in(value)
         self.left = charge(made, self.left - _ASKED)  # asking has a price, or it might never end
         return made
@@ -297,7 +297,7 @@ def _to_jsonable(value: object) -> Any:
     return _UNKNOWN
 
 
-def _slow(value: Any) -> str:
+def _slow(value: object) -> str:
     """The careful way: bounded in depth and size, cycles cut, every object asked politely."""
     try:
         tree = _Tree().of(value, 0)
@@ -316,7 +316,7 @@ class _Tree:
         self.left = _MOST
         self.room = LARGEST  # for characters
 
-    def of(self, value: Any, depth: int) -> Any:
+    def of(self, value: object, depth: int) -> Any:
         self.left -= 1
         if value is None or type(value) is bool:
             return value
@@ -348,7 +348,7 @@ class _Tree:
         self.room -= len(text)
         return text if self.room >= 0 else "(left out: the value is too large)"
 
-    def _inside(self, value: Any, depth: int) -> Any:
+    def _inside(self, value: object, depth: int) -> Any:
         if is_mapping(value):
             pairs = value.items()
             return {self._key(key, depth): self.of(item, depth) for key, item in self._some(pairs)}
@@ -368,12 +368,12 @@ class _Tree:
                 return
             yield item
 
-    def _key(self, key: Any, depth: int) -> str:
+    def _key(self, key: object, depth: int) -> str:
         plain = self.of(key, depth)
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def _safe_str(value: Any) -> str:
+def _safe_str(value: object) -> str:
     try:
         return str(value)
     except Exception as error:

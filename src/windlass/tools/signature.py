@@ -137,7 +137,7 @@ class _Reader:
             **self.found,
         )
 
-    def _parameter(self, one: inspect.Parameter, hint: Any, words: str) -> None:
+    def _parameter(self, one: inspect.Parameter, hint: object, words: str) -> None:
         default = one.default
         field_info = type(default).__module__ == "pydantic.fields"  # x: int = Field(ge=1)
         if field_info:
@@ -169,7 +169,7 @@ class _Reader:
         elif schema.get("type") in ("integer", ["integer", "null"]):
             self.found["integers"].append(name)
 
-    def _keywords(self, one: inspect.Parameter, hint: Any, words: dict[str, str]) -> bool | Json:
+    def _keywords(self, one: inspect.Parameter, hint: object, words: dict[str, str]) -> bool | Json:
         if hint is one.empty:
             raise self._wrong(
                 f"takes **{one.name} of any type, so nobody can tell a model what to send; "
@@ -190,7 +190,7 @@ class _Reader:
             self.found["others"] = shape.convert
         return shape.schema or True
 
-    def _shape(self, name: str, hint: Any) -> Shape:
+    def _shape(self, name: str, hint: object) -> Shape:
         if isinstance(hint, _UnknownAnnotation):
             raise self._wrong(
                 f"parameter {name!r} is annotated {hint.written!r}, and {hint.name!r} cannot be "
@@ -250,7 +250,7 @@ class _UnknownAnnotation(msgspec.Struct, frozen=True):
     name: str
 
 
-def _annotations_of(target: Any) -> JsonObject:
+def _annotations_of(target: object) -> JsonObject:
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -258,7 +258,7 @@ def _annotations_of(target: Any) -> JsonObject:
     return dict(getattr(target, "__annotations__", {}))
 
 
-def _resolve(hint: Any, space: JsonObject) -> Any:
+def _resolve(hint: object, space: JsonObject) -> Any:
     holder = types.SimpleNamespace(__annotations__={"hint": hint})
     try:
         return typing.get_type_hints(holder, space, include_extras=True)["hint"]
@@ -269,7 +269,7 @@ def _resolve(hint: Any, space: JsonObject) -> Any:
         return _UnknownAnnotation(written, getattr(error, "name", None) or str(error))
 
 
-def _is_context(hint: Any) -> bool:
+def _is_context(hint: object) -> bool:
     origin = typing.get_origin(hint)
     if origin is Annotated:
         return _is_context(typing.get_args(hint)[0])
@@ -284,7 +284,7 @@ def _part_of(whole: Convert | None, name: str) -> Shape:
     if whole is None:
         return Shape({})
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         try:
             return whole({name: value})[name]
         except Mismatch as error:

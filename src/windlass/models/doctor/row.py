@@ -103,7 +103,7 @@ def _printable_name(model: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in model)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     """A plain value as TOML; JSON's texts, numbers and lists are TOML's too."""
     if isinstance(value, str):
         return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

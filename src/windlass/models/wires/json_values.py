@@ -113,7 +113,7 @@ def dumps(value: object) -> bytes:
         return json.dumps(_valid(plain), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _valid(value: Any) -> Any:
+def _valid(value: object) -> Any:
     """The value with halves of surrogate pairs replaced: no journal and no wire could carry them."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -86,7 +86,7 @@ class Cursor(Rows):
         super().__init__([], -1)
         self._tx = tx
 
-    def execute(self, sql: str, parameters: Any = ()) -> Cursor:
+    def execute(self, sql: str, parameters: object = ()) -> Cursor:
         """Run one statement."""
         return self._now(self._tx.execute(sql, parameters))
 
@@ -112,7 +112,7 @@ class Tx:
         self._over = False
         self.broken: Exception | None = None  # the error that has ended the transaction
 
-    def execute(self, sql: str, parameters: Any = ()) -> Rows:
+    def execute(self, sql: str, parameters: object = ()) -> Rows:
         """Run one statement."""
         return self._do(sql, parameters, own=False)
 
@@ -126,7 +126,7 @@ class Tx:
         self._answer(self._many(text, [_values(row, names) for row in given]))
         return Rows([], -1)
 
-    def keep(self, sql: str, parameters: Any = ()) -> Rows:
+    def keep(self, sql: str, parameters: object = ()) -> Rows:
         """Run a statement of Windlass's own, on tables that `execute` may only read."""
         return self._do(sql, parameters, own=True)
 
@@ -158,7 +158,7 @@ class Tx:
 
     # ----------------------------------------------------------------------- the server
 
-    def _do(self, sql: str, parameters: Any, own: bool) -> Rows:
+    def _do(self, sql: str, parameters: object, own: bool) -> Rows:
         self.check()
         text, names = self._check_statement(sql, isinstance(parameters, Mapping), own)
         rows, status = self._answer(self._one(text, _values(parameters, names)))

@@ -199,7 +199,7 @@ def share_values() -> str:
     return f"SELECT pg_advisory_xact_lock_shared({VALUES_LOCK})"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Text as Postgres can hold it: it knows no NUL."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 

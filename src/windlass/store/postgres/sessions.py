@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -294,7 +293,7 @@ async def _check_unanswered(connection: Connection, session_id: str, data: bytes
             return
 
 
-async def remove(connection: Connection, where: str, value: Any, but: set[str]) -> list[str]:
+async def remove(connection: Connection, where: str, value: object, but: set[str]) -> list[str]:
     """Delete sessions, `AT_ONCE` at most, their mail and the values only they used; their ids."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", VALUES_LOCK)
     gone = await connection.fetch(

@@ -105,7 +105,7 @@ class PostgresStore(ServedStore):
         """All sessions, the latest first."""
         return await self._look(reading.infos)
 
-    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+    async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
         """Leave something in the session's inbox, from any process."""
         item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
         item = (item_id, kind, data, seams.now())

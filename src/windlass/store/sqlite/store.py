@@ -156,7 +156,7 @@ class SqliteStore(ServedStore):
         """All sessions, the latest first."""
         return await self._read(lambda db: sqlite_queries.snapshot(db, sqlite_queries.infos))
 
-    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+    async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
         """Leave something in the session's inbox, from any process."""
         item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
         at = seams.now()

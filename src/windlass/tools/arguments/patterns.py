@@ -27,7 +27,7 @@ _ANCHORS = {"A": "^", "Z": "$"}
 _DEFINED = ("#/$defs/", "#/definitions/")
 
 
-def patterns_in(schema: Any) -> Iterator[str]:
+def patterns_in(schema: object) -> Iterator[str]:
     """Every pattern of a schema, those for keys too."""
     if is_object(schema):
         for key, value in schema.items():
@@ -41,7 +41,7 @@ def patterns_in(schema: Any) -> Iterator[str]:
             yield from patterns_in(item)
 
 
-def has_patterns(schema: Any) -> bool:
+def has_patterns(schema: object) -> bool:
     """Is there any pattern in it?"""
     return next(patterns_in(schema), None) is not None
 
@@ -74,7 +74,7 @@ def looks_at_keys(schema: Any) -> bool:
     return False
 
 
-def has_long_key(value: Any, longest: int = LONGEST_LOOK) -> bool:
+def has_long_key(value: object, longest: int = LONGEST_LOOK) -> bool:
     """Has any object in it a key that is too long for a pattern that looks around?"""
     todo: list[Any] = [value]
     while todo:
@@ -89,7 +89,7 @@ def has_long_key(value: Any, longest: int = LONGEST_LOOK) -> bool:
     return False
 
 
-def rewrite_anchors(schema: Any) -> Any:
+def rewrite_anchors(schema: object) -> Any:
     """The schema with its anchors written as the quick validator reads them."""
     if is_list(schema):
         return [rewrite_anchors(item) for item in schema]
@@ -109,7 +109,7 @@ def rewrite_anchors(schema: Any) -> Any:
     return made
 
 
-def limit_slow_patterns(schema: Any) -> Any:
+def limit_slow_patterns(schema: object) -> Any:
     """The schema, but a pattern that is not matched in linear time is tried on short texts only."""
     if is_list(schema):
         return [limit_slow_patterns(item) for item in schema]
@@ -179,7 +179,7 @@ def may_match(pattern: str, key: str) -> bool:
         return True
 
 
-def find_longest_key(schema: Any) -> int:
+def find_longest_key(schema: object) -> int:
     """The longest key that every pattern for keys in a schema may be tried on by Python's engine."""
     longest, todo = _LONGEST[0], [schema]
     while todo:
@@ -203,7 +203,7 @@ class Effort(NamedTuple):
     powers: tuple[tuple[int, int], ...]
     names: frozenset[str] | None  # of the fields whose texts are tried; None: all texts are
 
-    def is_too_much(self, value: Any) -> bool:
+    def is_too_much(self, value: object) -> bool:
         """Would it take too long?"""
         left = _MOST_STEPS
         todo: list[tuple[Any, bool]] = [(value, self.names is None)]
@@ -230,19 +230,19 @@ class Effort(NamedTuple):
         return 0
 
 
-def effort_to_look(schema: Any) -> Effort:
+def effort_to_look(schema: object) -> Effort:
     """The effort where patterns look around."""
     return Effort(((LONGEST_LOOK, 2),), _fields_with_patterns(schema))
 
 
-def effort_to_repeat(schema: Any) -> Effort:
+def effort_to_repeat(schema: object) -> Effort:
     """The effort where Python's engine matches."""
     repeats = {count_repeats(pattern) or 0 for pattern in patterns_in(schema)}
     powers = sorted([(_LONGEST[count], 1 + count) for count in repeats if count])
     return Effort(tuple(powers), _fields_with_patterns(schema))
 
 
-def _fields_with_patterns(schema: Any) -> frozenset[str] | None:
+def _fields_with_patterns(schema: object) -> frozenset[str] | None:
     """The names of the fields in which texts are compared with a pattern; None: it may be any text."""
     found: set[str] = set()
     todo: list[tuple[Any, str | None]] = [(schema, None)]

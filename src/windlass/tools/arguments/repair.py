@@ -18,7 +18,7 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _MOST_DIGITS = 1000
 
 
-def mend(arguments: Any, schema: JsonObject) -> tuple[Any, tuple[str, ...]]:
+def mend(arguments: object, schema: JsonObject) -> tuple[Any, tuple[str, ...]]:
     """A mended copy (what needs no mending is shared) and a line for each thing that was mended."""
     notes: list[str] = []
     return _Mender(schema, notes).value(arguments, schema, ()), tuple(notes)
@@ -28,7 +28,7 @@ class _Mender:
     def __init__(self, root: JsonObject, notes: list[str]) -> None:
         self.root, self.notes = root, notes
 
-    def value(self, value: Any, schema: Any, path: tuple[str | int, ...]) -> Any:
+    def value(self, value: object, schema: object, path: tuple[str | int, ...]) -> Any:
         schema = self._resolve_schema(schema, value)
         kinds = _kinds(schema)
         if not kinds and "properties" not in schema:
@@ -75,7 +75,7 @@ class _Mender:
             for index, item in enumerate(value)
         ]
 
-    def _resolve_schema(self, schema: Any, value: Any) -> JsonObject:
+    def _resolve_schema(self, schema: object, value: object) -> JsonObject:
         """The schema behind references, and the one member of a union that is not null."""
         for _ in range(32):
             if not is_object(schema):

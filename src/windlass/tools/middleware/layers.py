@@ -145,7 +145,7 @@ def with_handoff_sink(sink: ToolSink) -> ToolLayer:
     return WithSink("handoff_sink", _function("with_handoff_sink", sink))
 
 
-def _function(door: str, value: Any) -> Any:
+def _function(door: str, value: object) -> Any:
     if not callable(value) or isinstance(value, type):
         raise ConfigError(f"{door} takes a function, not {safe_repr(value)}")
     return value

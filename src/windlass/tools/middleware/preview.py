@@ -35,7 +35,7 @@ class ExpectedRows(msgspec.Struct, frozen=True):
     touched: int = 0
 
 
-def handler_of(whose: str, option: str, value: Any, shape: str) -> Callable[..., Any] | None:
+def handler_of(whose: str, option: str, value: object, shape: str) -> Callable[..., Any] | None:
     """The function of an option such as `undo`, or the mistake in its place."""
     if value is None or (callable(value) and not isinstance(value, type)):
         return value

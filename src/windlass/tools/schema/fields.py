@@ -93,7 +93,7 @@ def put_default(schema: Json, value: object) -> None:
 
 
 def _maker(cls: type[Any], converts: dict[str, tuple[str, Convert | None]]) -> Convert:
-    def make(value: Any) -> Any:
+    def make(value: object) -> Any:
         if not is_object(value):
             raise ValueError(f"{value!r} is not an object")
         found: Json = {}
@@ -191,7 +191,7 @@ def _of_typed_dict(cls: type[Any], hints: JsonObject) -> list[Field]:
     ]
 
 
-def _says(hint: Any, yes: str, no: str, otherwise: bool) -> bool:
+def _says(hint: object, yes: str, no: str, otherwise: bool) -> bool:
     while typing.get_origin(hint) is not None:
         name = getattr(typing.get_origin(hint), "_name", None)
         if name in (yes, no):

@@ -48,7 +48,7 @@ def inline(schema: Json, defs: dict[str, Json]) -> Json:
     return whole
 
 
-def rename(node: Any, names: dict[str, str]) -> Any:
+def rename(node: object, names: dict[str, str]) -> Any:
     """A copy with references to other names."""
     if is_object(node):
         items = node.items()
@@ -60,7 +60,7 @@ def rename(node: Any, names: dict[str, str]) -> Any:
     return node
 
 
-def _refs(node: Any) -> Iterator[str]:
+def _refs(node: object) -> Iterator[str]:
     if is_object(node):
         for key, value in node.items():
             if key == "$ref" and isinstance(value, str) and value.startswith(PREFIX):
@@ -77,7 +77,7 @@ def _refs(node: Any) -> Iterator[str]:
             yield from _refs(item)
 
 
-def _mapped_definitions(discriminator: Any) -> Iterator[str]:
+def _mapped_definitions(discriminator: object) -> Iterator[str]:
     if is_object(discriminator):
         mapping = discriminator.get("mapping")
         if is_object(mapping):
@@ -101,7 +101,7 @@ def _reaches(start: str, goal: str, defs: dict[str, Json]) -> bool:
     return goal in _all_refs(defs[start], defs)
 
 
-def _copy(node: Any, replacement: Callable[[str], Json | None]) -> Any:
+def _copy(node: object, replacement: Callable[[str], Json | None]) -> Any:
     if is_object(node):
         schema = node
         ref = schema.get("$ref")

@@ -43,7 +43,7 @@ def pydantic_shape(hint: Any, defs: dict[str, Json], free_name: Callable[[str], 
 
 
 def _converter(adapter: TypeAdapter[Any]) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         # as JSON, because in pydantic's strict mode only JSON may hold a date as a string
         try:
             return adapter.validate_json(msgspec.json.encode(value))
@@ -55,7 +55,7 @@ def _converter(adapter: TypeAdapter[Any]) -> Callable[[Any], Any]:
     return convert
 
 
-def _strip_titles(schema: Any) -> Any:
+def _strip_titles(schema: object) -> Any:
     """Without the titles pydantic derives from names: they cost tokens and say nothing."""
     if is_list(schema):
         return [_strip_titles(item) for item in schema]

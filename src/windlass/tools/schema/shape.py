@@ -14,7 +14,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 class Unsupported(Exception):
     """JSON Schema has no word for this type. `fix` says what to write instead."""
 
-    def __init__(self, hint: Any, fix: str = "") -> None:
+    def __init__(self, hint: object, fix: str = "") -> None:
         super().__init__(hint, fix)
         self.hint, self.fix = hint, fix
 
@@ -27,7 +27,7 @@ class Mismatch(ValueError):
         super().__init__("; ".join(message for _, message in self.found))
 
     @classmethod
-    def at(cls, key: Any, error: Exception) -> Mismatch:
+    def at(cls, key: object, error: Exception) -> Mismatch:
         """The error, seen from one level further out."""
         inner = error.found if isinstance(error, Mismatch) else [((), str(error) or repr(error))]
         return cls([((key, *path), message) for path, message in inner])

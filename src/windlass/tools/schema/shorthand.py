@@ -15,7 +15,7 @@ from windlass.tools.schema.types import Shapes
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
-def as_parameters(given: Any, whose: str) -> Json:
+def as_parameters(given: object, whose: str) -> Json:
     """A complete object schema, whose own copy it is.
 
     In the shorthand every parameter is required, unless it has a default or says
@@ -32,7 +32,7 @@ def as_parameters(given: Any, whose: str) -> Json:
     return _whole(copy, whose) if _is_schema(copy) else _from_shorthand(copy, whose)
 
 
-def as_returns(given: Any, whose: str) -> Json | None:
+def as_returns(given: object, whose: str) -> Json | None:
     """The schema of the answer: given as JSON Schema, or as a type."""
     if given is None:
         return None

@@ -175,7 +175,7 @@ class Shapes:
         key = (alias, *map(id, given))
         return self.define_shape(key, alias.__name__, lambda: self.of(alias.__value__, inner))
 
-    def _annotated_shape(self, hint: Any, scope: Scope) -> Shape:
+    def _annotated_shape(self, hint: object, scope: Scope) -> Shape:
         base, *metadata = typing.get_args(hint)
         if any(_of_pydantic(item) for item in metadata):
             shape = self.pydantic(hint)
@@ -229,7 +229,7 @@ class Shapes:
             schema["prefixItems"] = [item.schema for item in items]
         return Shape(schema, convert)
 
-    def _class(self, hint: Any, given: Any, args: tuple[Any, ...], scope: Scope) -> Shape:
+    def _class(self, hint: object, given: object, args: tuple[Any, ...], scope: Scope) -> Shape:
         if not isinstance(given, type):
             raise Unsupported(hint)
         cls = cast("type[Any]", given)
@@ -262,14 +262,14 @@ class Shapes:
                         scope[variable] = self.of(arg, scope)
         return scope
 
-    def define_shape(self, key: Any, name: str, build: Callable[[], Shape]) -> Shape:
+    def define_shape(self, key: object, name: str, build: Callable[[], Shape]) -> Shape:
         """A shape kept in `$defs`, so that it may refer to itself."""
         if key not in self._named:
             unique = self.free_name(name)
             ref: Json = {"$ref": f"#/$defs/{unique}"}
             done: list[Convert | None] = []
 
-            def later(value: Any) -> Any:  # for whoever refers to it before it is built
+            def later(value: object) -> Any:  # for whoever refers to it before it is built
                 return done[0](value) if done[0] else value
 
             self._named[key] = Shape(ref, later)
@@ -287,7 +287,7 @@ class Shapes:
             unique, number = f"{name}_{number}", number + 1
         return unique
 
-    def pydantic(self, hint: Any) -> Shape:
+    def pydantic(self, hint: object) -> Shape:
         """A shape made by pydantic, for what only pydantic understands."""
         from windlass.tools.schema.pydantic import pydantic_shape
 
@@ -298,7 +298,7 @@ class Shapes:
 _QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
 
 
-def _hashable(hint: Any) -> bool:
+def _hashable(hint: object) -> bool:
     try:
         hash(hint)
     except TypeError:  # Annotated with unhashable metadata
@@ -306,11 +306,11 @@ def _hashable(hint: Any) -> bool:
     return True
 
 
-def _name(hint: Any) -> str:
+def _name(hint: object) -> str:
     return getattr(hint, "__name__", None) or str(hint)
 
 
-def _of_pydantic(item: Any) -> bool:
+def _of_pydantic(item: object) -> bool:
     return type(item).__module__.partition(".")[0] == "pydantic"
 
 
@@ -320,7 +320,7 @@ def _of_pydantic_class(cls: type) -> bool:
     )
 
 
-def _at(key: Any, convert: Convert | None, value: Any) -> Any:
+def _at(key: object, convert: Convert | None, value: object) -> Any:
     """Convert the value at `key`, so that a problem knows where it is."""
     if convert is None:
         return value
@@ -410,7 +410,7 @@ def _enum(cls: type[enum.Enum]) -> Shape:
     if own_words and own_words != "An enumeration.":
         schema["description"] = inspect.cleandoc(own_words)
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         try:
             return members[value]
         except (KeyError, TypeError):

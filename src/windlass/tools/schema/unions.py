@@ -69,7 +69,7 @@ def _convert(members: list[Shape], defs: dict[str, Json]) -> Convert | None:
         return None
     choices = [_Choice(member, defs) for member in members]
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         kinds = _KINDS.get(cast("Any", type(value)), ())
         open_to = [choice for choice in choices if choice.takes(kinds)]
         if len(open_to) == 1:
@@ -90,7 +90,7 @@ class _Choice:
     def __init__(self, shape: Shape, defs: dict[str, Json]) -> None:
         self.shape, self.defs = shape, defs
 
-    def convert(self, value: Any) -> Any:
+    def convert(self, value: object) -> Any:
         return self.shape.convert(value) if self.shape.convert else value
 
     @cached_property
@@ -109,5 +109,5 @@ class _Choice:
     def _checker(self) -> Checker:
         return Checker({**self.shape.schema, "$defs": self.defs}, "a union")
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: object) -> bool:
         return self._checker.is_valid(value)

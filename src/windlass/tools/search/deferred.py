@@ -283,7 +283,7 @@ def _description(way: Strategy, tools: Sequence[Tool]) -> str:
     )
 
 
-def _host_found(answer: Any, known: Mapping[str, Tool], limit: int) -> SearchResult:
+def _host_found(answer: object, known: Mapping[str, Tool], limit: int) -> SearchResult:
     """What a host's search answered, whatever that is."""
     note: Any = None
     names: Any = answer

@@ -56,7 +56,7 @@ def text_of(spec: ToolSpec) -> str:
     return "\n".join(parts)
 
 
-def _parameters(schema: Any, depth: int) -> Iterator[str]:
+def _parameters(schema: object, depth: int) -> Iterator[str]:
     if depth == 0 or not is_mapping(schema):
         return
     fields = schema

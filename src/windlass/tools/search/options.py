@@ -94,7 +94,7 @@ class ToolSearch(msgspec.Struct, frozen=True):
         return f"name={self.name!r}" if self.name != SEARCH_NAME else None
 
 
-def as_tool_search(name: str, value: Any) -> ToolSearch | None:
+def as_tool_search(name: str, value: object) -> ToolSearch | None:
     """The option in any of its shapes: a bool, a variant, a dict, or the object itself."""
     if value is None or value is False:
         return None
@@ -116,7 +116,7 @@ def as_tool_search(name: str, value: Any) -> ToolSearch | None:
     raise ConfigError(f"{name} is True, False, 'bm25', 'regex' or a dict, not {safe_repr(value)}")
 
 
-def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> Any:
+def _one_of(name: str, value: object, known: tuple[Any, ...]) -> Any:
     if not isinstance(value, str) or value not in known:
         hint = nearest(value, known) if isinstance(value, str) else ""
         raise ConfigError(

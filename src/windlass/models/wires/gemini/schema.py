@@ -60,7 +60,7 @@ class _Rewriter:
             out = self._all(out, given["allOf"], depth + 1)
         return out
 
-    def _keyword(self, key: str, value: Any, depth: int) -> Schema:
+    def _keyword(self, key: str, value: object, depth: int) -> Schema:
         if key == "const":
             return _enum([value])
         if key == "enum" and is_list(value):
