@@ -14,9 +14,8 @@ import msgspec
 from mutation.lines import Line, found
 
 PACKAGE = "windlass."
-NOBODY_SAYS = "no option has this name"
 #: The functions that all options of a run or a call pass: what each returns or takes is thinned.
-DOORS = {("engine.options", "validate_options"), ("agents.agent", "_build_request")}
+DOORS = {("options.parse", "parse_options"), ("agents.agent", "_build_request")}
 
 
 class BadMutant(Exception):
@@ -59,6 +58,7 @@ class _Loader(SourceFileLoader):
     def exec_module(self, module: Any) -> None:
         """With what the changed lines call."""
         module.__dropped__ = dropper(self.mutant)
+        module.__default__ = default_of
         super().exec_module(module)
 
 
@@ -73,9 +73,10 @@ def mutated(tree: ast.Module, module: str, mutant: str) -> None:
     """Change the tree of a module that the mutant touches."""
     if "@" in mutant:
         line = Line.of(mutant)
-        for each, name in found(tree, module, frozenset({line.option})):
+        for each, expression in found(tree, module, frozenset({line.option})):
             if each == line:
-                name.value = NOBODY_SAYS
+                _Replace(expression, line.option).visit(tree)
+                ast.fix_missing_locations(tree)
                 return
         raise BadMutant(f"no line {mutant}")
     for function in [door for where, door in DOORS if where == module]:
@@ -83,13 +84,34 @@ def mutated(tree: ast.Module, module: str, mutant: str) -> None:
     ast.fix_missing_locations(tree)
 
 
+class _Replace(ast.NodeTransformer):
+    """Puts the default of an option in place of one expression that reads it."""
+
+    def __init__(self, expression: ast.expr, option: str) -> None:
+        self.expression, self.option = expression, option
+
+    def visit(self, node: ast.AST) -> Any:
+        """The node, or what stands in its place."""
+        if node is self.expression:
+            default: ast.expr = ast.Name("__default__", ast.Load())
+            return ast.Call(default, [ast.Constant(self.option)], [])
+        return super().visit(node)
+
+
+def default_of(option: str) -> Any:
+    """What an option is that nobody gives."""
+    from windlass.options.parse import find_group
+
+    return getattr(find_group(option)(), option)
+
+
 def _thinned(tree: ast.Module, name: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            if name == "validate_options":
+            if name == "parse_options":
                 for part in ast.walk(node):
                     if isinstance(part, ast.Return) and part.value is not None:
-                        part.value = _call(part.value, ast.Name("options", ast.Load()))
+                        part.value = _call(part.value, ast.Name("given", ast.Load()))
             else:
                 taken: ast.expr = ast.Name("options", ast.Load())
                 store = ast.Assign([ast.Name("options", ast.Store())], _call(taken, taken))
@@ -107,11 +129,10 @@ def dropper(mutant: str) -> Any:
     option, *keys = mutant.split(".")
 
     def dropped(checked: Mapping[str, Any], typed: Mapping[str, Any]) -> Mapping[str, Any]:
-        from windlass.engine import options
+        from windlass.options.index import ALIASES
 
-        also: Mapping[str, str] = getattr(options, "_ALSO_CALLED", {})
-        gone = also.get(option, option)
-        if gone not in checked or (option in also and option not in typed):
+        gone = ALIASES.get(option, option)
+        if gone not in checked or (option in ALIASES and option not in typed):
             return checked
         if not keys:
             return {name: checked[name] for name in checked if name != gone}

@@ -1,58 +1,18 @@
-"""Where options are read: every place in the source that names one to look it up."""
+"""Where options are read: every place in the source that takes one out of an option group."""
 
 from __future__ import annotations
 
 import ast
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 SOURCE = Path(__file__).parents[1] / "src" / "windlass"
-#: The packages that read options by name.
-READERS = frozenset(
-    "agents audit engine generate llm observe output replay runtime sessions".split()
-)
-#: The modules of other packages that do.
-OTHERS = frozenset(
-    {
-        "loop.abort",
-        "models.keys",
-        "options.checks",
-        "options.prompts",
-        "policies.access",
-        "policies.build",
-        "policies.compaction.options",
-        "policies.context_strategy.options",
-        "policies.judges.options",
-        "policies.preview.options",
-        "policies.projection.options",
-        "policies.prompt_defaults",
-        "policies.reminders.options",
-        "policies.scratchpad.options",
-        "policies.skills.options",
-        "policies.taint.options",
-        "policies.tool_search.plan",
-        "policies.tool_surface",
-        "tools.filter",
-    }
-)
-#: What says which options there are and what they accept, and what reads or tells what happened.
-SILENT = frozenset(
-    {
-        "options.checks",
-        "engine.option_checks",
-        "llm.continuation",
-        "sessions.effects",
-        "engine.judge_options",
-        "engine.results",
-        "observe.otel",
-        "engine.transcript",
-    }
-)
-_READS = frozenset({"get", "pop"})
-#: What the assembly calls the options at hand.
-_OPTIONS = frozenset({"options", "_options", "checked", "typed", "own", "now"})
+INDEX = SOURCE / "options" / "index.py"
+#: What options that are looked up by name stand in.
+_MAPPINGS = frozenset({"values", "now", "typed"})
 
 
 class Line(NamedTuple):
@@ -75,92 +35,121 @@ class Line(NamedTuple):
         return Line(option, module, scope, int(number or 1))
 
 
+def read_groups() -> dict[str, frozenset[str]]:
+    """The options of each group, by the name of the group; nothing of Windlass is imported."""
+    for node in ast.parse(INDEX.read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            if node.target.id == "GROUPS" and node.value is not None:
+                groups: dict[str, set[str]] = defaultdict(set)
+                for option, place in ast.literal_eval(node.value).items():
+                    groups[place.partition(":")[2]].add(option)
+                return {name: frozenset(options) for name, options in groups.items()}
+    raise SystemExit(f"no GROUPS in {INDEX}")
+
+
+GROUPS = read_groups()
+
+
+@cache
 def reads_options(module: str) -> bool:
-    """Does this module of Windlass, `engine.assemble` say, look up options by name?"""
-    return module.partition(".")[0] in READERS or module in OTHERS
+    """Does this module of Windlass, `engine.assemble` say, read options?"""
+    path = SOURCE.joinpath(*module.split(".")).with_suffix(".py")
+    if not path.exists() or "Options" not in (text := path.read_text("utf-8")):
+        return False
+    every = frozenset().union(*GROUPS.values())
+    return next(found(ast.parse(text), module, every), None) is not None
 
 
 def lines(known: frozenset[str]) -> Iterator[Line]:
-    """Every line of the assembly that reads one of these options by name."""
+    """Every place that reads one of these options."""
     for path in sorted(SOURCE.rglob("*.py")):
         module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        if reads_options(module) and module not in SILENT:
+        if reads_options(module):
             for line, _ in found(ast.parse(path.read_text("utf-8")), module, known):
                 yield line
 
 
-def found(
-    tree: ast.Module, module: str, known: frozenset[str]
-) -> Iterator[tuple[Line, ast.Constant]]:
-    """The readings in one module, each with the place that names the option."""
+def found(tree: ast.Module, module: str, known: frozenset[str]) -> Iterator[tuple[Line, ast.expr]]:
+    """The readings in one module, each with the expression that is the option."""
     counts: Counter[tuple[str, str]] = Counter()
-    for scope, node in _scoped(tree.body, ""):
-        for name in _names(node):
-            option = name.value
-            if isinstance(option, str) and option in known:
+    for scope, node, held in _scopes(tree.body, "", {}):
+        for option, expression in _readings(node, held):
+            if option in known:
                 counts[scope, option] += 1
-                yield Line(option, module, scope, counts[scope, option]), name
+                yield Line(option, module, scope, counts[scope, option]), expression
 
 
-def _scoped(body: list[ast.stmt], within: str) -> Iterator[tuple[str, ast.AST]]:
-    """Functions, methods and assignments, each under its name."""
+def _scopes(
+    body: list[ast.stmt], within: str, held: dict[str, str]
+) -> Iterator[tuple[str, ast.AST, dict[str, str]]]:
+    """Functions and methods, each under its name, with the attributes of `self` that hold a group."""
     for node in body:
         match node:
-            case ast.ClassDef(name=name):
-                yield from _scoped(node.body, f"{name}.")
+            case ast.ClassDef(name=name) if name not in GROUPS:
+                own = {key: group for key, group in _bound(node).items() if key.startswith("self.")}
+                yield from _scopes(node.body, f"{name}.", own)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield within + name, node
-            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                if node.value is not None and not name.startswith("__"):
-                    yield within + name, node.value
+                yield within + name, node, held
             case _:
                 pass
 
 
-def _names(root: ast.AST) -> Iterator[ast.Constant]:
-    """Texts that are looked up: `options.get("x")`, `"x" in options`, and those in a collection."""
-    getters = {
-        node.targets[0].id
-        for node in ast.walk(root)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Attribute)
-        and node.value.attr == "get"
-        and _called(node.value.value) in _OPTIONS
-    }
-    for node in () if _is_literal(root) else _walk(root):
+def _readings(function: ast.AST, held: dict[str, str]) -> Iterator[tuple[str, ast.expr]]:
+    """Attributes of groups, and options that are looked up in a mapping by name."""
+    bound = {**held, **_bound(function)}
+    for node in ast.walk(function):
         match node:
-            case ast.Call(func=ast.Attribute() as read, args=[ast.Constant() as name, *_]):
-                if read.attr in _READS and _called(read.value) in _OPTIONS:
-                    yield name
-            case ast.Call(func=ast.Name(id=called), args=[ast.Constant() as name, *_]):
-                if called in getters:
-                    yield name
-            case ast.Compare(left=ast.Constant() as name, ops=[ast.In() | ast.NotIn()]):
-                if _called(node.comparators[0]) in _OPTIONS:
-                    yield name
-            case ast.Set(elts=several) | ast.Tuple(elts=several) | ast.List(elts=several):
-                yield from (each for each in several if isinstance(each, ast.Constant))
+            case ast.Attribute(value=value, attr=option, ctx=ast.Load()):
+                group = _group_of(value) or bound.get(_path(value) or "")
+                if group is not None and option in GROUPS[group]:
+                    yield option, node
+            case ast.Call(
+                func=ast.Attribute(value=looked, attr="get"),
+                args=[ast.Constant(value=str(name)), *_],
+            ) if _path(looked) in _MAPPINGS:
+                yield name, node
             case _:
                 pass
 
 
-def _called(node: ast.AST) -> str | None:
-    """The name of what is looked into: `options`, or `self._options`."""
+def _bound(root: ast.AST) -> dict[str, str]:
+    """Names and attributes that hold a group, by their path."""
+    bound: dict[str, str] = {}
+    for node in ast.walk(root):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                for target, value in zip(targets, values, strict=False):
+                    _bind(bound, target, value)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    _bind(bound, target, value)
+            case ast.arg(arg=name, annotation=ast.Name(id=group)) if group in GROUPS:
+                bound[name] = group
+            case _:
+                pass
+    return bound
+
+
+def _bind(bound: dict[str, str], target: ast.expr, value: ast.expr) -> None:
+    group, path = _group_of(value), _path(target)
+    if group is not None and path is not None:
+        bound[path] = group
+
+
+def _group_of(node: ast.expr) -> str | None:
+    """The group that `StallOptions.read(values)` gives."""
     match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=group), attr="read")):
+            return group if group in GROUPS else None
         case _:
             return None
 
 
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """In the order of the source, but for what is raised and for types: those read nothing."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.Raise) and not _is_literal(child):
-            yield from _walk(child)
-
-
-def _is_literal(node: ast.AST) -> bool:
-    return isinstance(node, ast.Subscript) and _called(node.value) == "Literal"
+def _path(node: ast.expr) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+            return f"self.{attr}"
+        case _:
+            return None

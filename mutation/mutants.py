@@ -1,4 +1,4 @@
-"""Every mutant: each option, each key of an option that is a dict, each line that reads one of several.
+"""Every mutant: each option, each key of an option that is a dict, each place that reads one of several.
 
 `python -m mutation.mutants` lists them.
 """
@@ -12,66 +12,64 @@ from collections.abc import Iterator
 
 import msgspec
 
-import windlass
 from mutation.lines import lines
-from windlass.engine import options as doors
+from windlass.options.group import Option
+from windlass.options.index import ALIASES, GROUPS, NAMES
+from windlass.options.parse import find_group, find_option
 
 #: Keys of options that stay a dict.
 DICT_KEYS = {"thinking": ("mode", "effort", "budget_tokens")}
 
-#: What a door takes for itself before the options are checked: only their lines can be mutated.
+#: What a door takes for itself before the options are checked.
 BEFORE_THE_CHECKS = frozenset({"system", "judge"})
 
 
-def known() -> dict[str, object]:
-    """Every option that a door takes by name, with its type."""
-    found: dict[str, object] = {}
-    for name, kind in vars(doors).items():
-        if name.endswith(("Options", "Keywords")) and typing.is_typeddict(kind):
-            found.update(typing.get_type_hints(kind, localns=_Public()))
-    return found
-
-
-class _Public(dict[str, object]):
-    """What is public, by name: some of it only the type checker loads with the options."""
-
-    def __missing__(self, name: str) -> object:
-        if name not in windlass.__all__:
-            raise KeyError(name)
-        return getattr(windlass, name)
+def known() -> frozenset[str]:
+    """Every option that a door takes by name."""
+    return frozenset().union(*NAMES.values())
 
 
 def mutants() -> list[str]:
-    """All of them by name: `done_judge`, `done_judge.cadence.every`, `done_judge@engine.judge_policies:_gates`."""
+    """All of them by name: `done_judge`, `done_judge.cadence.every`, `tools@llm.request:prepare`."""
     options = known()
-    read = list(lines(frozenset(options)))
+    read = list(lines(options & GROUPS.keys()))
     count = Counter(line.option for line in read)
-    passing = sorted(options.keys() - BEFORE_THE_CHECKS)
     return [
-        *passing,
-        *(key for option in passing for key in _keys(option, options[option])),
-        # where there is one line, the option's own mutant is that line's
-        *(str(line) for line in read if count[line.option] > 1 or line.option not in passing),
+        *sorted(options),
+        *(key for option in sorted(options) for key in _keys_of(option)),
+        # where there is one place, the option's own mutant is that place's
+        *(str(line) for line in read if count[line.option] > 1),
     ]
 
 
-def _keys(path: str, kind: object) -> Iterator[str]:
-    for key in DICT_KEYS.get(path, ()):
-        yield f"{path}.{key}"
-    for struct in _structs(kind, nested="." in path):
-        for field in msgspec.structs.fields(struct):
-            if not field.required:
-                yield f"{path}.{field.encode_name}"
-                yield from _keys(f"{path}.{field.encode_name}", field.type)
+def _keys_of(option: str) -> Iterator[str]:
+    for key in DICT_KEYS.get(option, ()):
+        yield f"{option}.{key}"
+    own = ALIASES.get(option, option)
+    if own != option:
+        return
+    accepts = find_option(own).accepts
+    kind = typing.get_type_hints(find_group(own))[own]
+    if accepts is not None and "dict[" in accepts:
+        yield from _fields(option, kind)
 
 
-def _structs(kind: object, nested: bool) -> Iterator[type[msgspec.Struct]]:
-    """The struct that a dict may stand for: the type says both, or it is a part of such a one."""
-    kinds = typing.get_args(kind) or (kind,)
-    if nested or any(typing.get_origin(each) is dict for each in kinds):
-        for each in kinds:
-            if isinstance(each, type) and issubclass(each, msgspec.Struct):
-                yield each
+def _fields(path: str, kind: object) -> Iterator[str]:
+    for each in typing.get_args(kind) or (kind,):
+        if isinstance(each, type) and issubclass(each, msgspec.Struct):
+            for field in msgspec.structs.fields(each):
+                if not field.required:
+                    yield f"{path}.{field.encode_name}"
+                    yield from _fields(f"{path}.{field.encode_name}", _plain(field.type))
+
+
+def _plain(kind: object) -> object:
+    """The type without what is known of the option beside it."""
+    if typing.get_origin(kind) is typing.Annotated:
+        first, *extras = typing.get_args(kind)
+        if any(isinstance(extra, Option) for extra in extras):
+            return first
+    return kind
 
 
 if __name__ == "__main__":

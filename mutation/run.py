@@ -28,7 +28,7 @@ from mutation.stories import FOLDERS, ROOT, noticing, stories
 REMEMBERED = ROOT / ".pytest_cache" / "mutate-options.json"
 SOURCE = ROOT / "src" / "windlass"
 #: The layers that do not know of agents and their options.
-BELOW = ("models", "tools", "store", "access", "loop", "policies")
+BELOW = ("models", "tools", "store", "access", "loop")
 _FIRST = 6  # stories that are tried before all the others are even imported
 _PATIENCE = 1800.0  # seconds; a story that hangs is ended long before, and has noticed
 _OPTIONS = [

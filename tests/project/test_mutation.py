@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from mutation.equivalent import EQUIVALENT
-from mutation.hook import NOBODY_SAYS, BadMutant, dropper, mutated, touched, without
+from mutation.hook import BadMutant, dropper, mutated, touched, without
 from mutation.lines import SOURCE, Line
 from mutation.mutants import BEFORE_THE_CHECKS, mutants
 from mutation.stories import noticing, stories, told_in
 from tests import option_areas
-from windlass.policies.judges.gates import Cadence
-from windlass.policies.judges.options import DoneJudge
+from windlass.policies.judges.options import Cadence, DoneJudge
 
 ROOT = Path(__file__).parents[2]
 NAMES = mutants()
@@ -35,8 +34,6 @@ def test_every_option_of_every_door_has_a_mutant():
     assert (option_areas.LOOP | option_areas.AGENT | option_areas.CALL) - BEFORE_THE_CHECKS <= set(
         NAMES
     )
-    for name in BEFORE_THE_CHECKS:
-        assert any(mutant.startswith(f"{name}@") for mutant in NAMES)
     for name in (
         "done_judge.cadence.every",
         "stall_diagnostics.max_feedback",
@@ -54,13 +51,11 @@ def test_what_is_the_same_either_way_is_still_there_and_has_a_reason():
     assert all(len(reason) > 20 for reason in EQUIVALENT.values())
 
 
-def test_a_line_that_is_taken_out_is_one_word_of_the_source():
+def test_a_line_that_is_taken_out_is_one_expression_of_the_source():
     for mutant in [name for name in NAMES if "@" in name]:
         [(module, tree)] = trees(mutant).items()
-        before = ast.dump(tree)
         mutated(tree, module, mutant)
-        after = ast.dump(tree)
-        assert after.replace(NOBODY_SAYS, Line.of(mutant).option, 1) == before != after, mutant
+        assert ast.unparse(tree).count(f"__default__('{Line.of(mutant).option}')") == 1, mutant
 
 
 def test_an_option_is_taken_out_where_all_options_pass():
@@ -70,12 +65,12 @@ def test_an_option_is_taken_out_where_all_options_pass():
 
 
 def test_a_mutant_whose_place_is_gone_is_no_mutant():
-    for mutant in ("seed@engine.model:nowhere", "seed@engine.model:SAME#2"):
+    for mutant in ("seed@engine.model:nowhere", "seed@engine.model:build_settings#2"):
         [(module, tree)] = trees(mutant).items()
         with pytest.raises(BadMutant, match="no line"):
             mutated(tree, module, mutant)
     with pytest.raises(BadMutant, match="no function"):
-        mutated(ast.parse("x = 1"), "engine.options", "seed")
+        mutated(ast.parse("x = 1"), "options.parse", "seed")
 
 
 def test_what_was_given_is_gone_and_the_rest_is_not():
