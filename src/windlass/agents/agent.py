@@ -43,6 +43,7 @@ from windlass.options.checks import words
 from windlass.options.index import OF_A_RUN
 from windlass.options.parse import check_given, unknown_option
 from windlass.store.base import Store
+from windlass.sync import wait
 from windlass.tools.filter import ToolFilterOptions, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
@@ -210,8 +211,6 @@ class Agent(Generic[Deps, Output]):
         **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
         """`run`, blocking; works in scripts, threads and notebooks."""
-        from windlass.sync import wait
-
         return wait(self.run(prompt, deps=deps, **options))
 
     def stream(
@@ -316,8 +315,6 @@ class Agent(Generic[Deps, Output]):
         **options: Any,
     ) -> AgentResult[Output]:
         """`resume`, blocking: `agent.resume_sync("s1", decisions={call_id: w.Allow()})`."""
-        from windlass.sync import wait
-
         given = {"decisions": decisions, "results": results, "deps": deps}
         return wait(self.resume(session_id, **given, **options))
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-import msgspec
-
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
 from windlass.loop.plan import Plan
@@ -33,48 +31,10 @@ def effects_mode(ref: JsonObject | None, *, rehearsed: bool) -> JsonObject | Non
 
 
 def wrap_policies(policies: Sequence[Policy[Any]], mode: Mapping[str, Any]) -> list[Policy[Any]]:
-    """The policies of a preview, or of a run by a plan.
+    """Wrap the policies of a run for a preview, or for a run by a plan."""
+    from windlass.policies.preview.wrap import wrap_for_preview  # most runs are neither
 
-    Nobody asks about single effects, and the last to look at a call is the one that knows the plan:
-    what others deny or change is denied and changed before.
-    """
-    from windlass.policies.preview.policy import (
-        ByPlan,
-        PlanPins,
-        PlanRef,
-        Preview,
-    )
-    from windlass.tools.middleware.agent import delegates
-
-    quiet = [_quiet(policy) for policy in policies]
-    if mode.get("mode") == "preview":
-        last: list[Policy[Any]] = [Preview(delegates)]
-    else:
-        by_plan = ByPlan(PlanRef(mode["session_id"], mode.get("id")), delegates)
-        last = [PlanPins(delegates), by_plan]
-    return [*quiet[:-1], *last, *quiet[-1:]]  # the cap on results stays where it is: it only cuts
-
-
-def _quiet(policy: Policy[Any]) -> Policy[Any]:
-    from windlass.policies.approval import Approval
-    from windlass.policies.consent import Consent
-    from windlass.policies.permissions import PermissionCheck
-    from windlass.policies.preview.policy import Beforehand
-    from windlass.policies.taint.policy import ThirdLeg
-
-    if isinstance(policy, Approval):
-        rules = msgspec.structs.replace(policy.policy, request_permission=None)
-        return Beforehand(policy, Approval(rules, policy.name))
-    if isinstance(policy, PermissionCheck):
-        lists = policy.permissions
-        if lists.on_escalation is not None:
-            lists = msgspec.structs.replace(lists, on_escalation=_later)
-        return Beforehand(policy, PermissionCheck(lists, policy.name))
-    return Beforehand(policy, policy) if isinstance(policy, (ThirdLeg, Consent)) else policy
-
-
-def _later(_request: Any) -> str:
-    return "ask"
+    return wrap_for_preview(policies, mode)
 
 
 def for_child(plan: Plan, parent: Plan, session_id: str) -> Plan:
