@@ -22,7 +22,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-kills prove-linear prove-projects
+.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-kills prove-linear prove-options prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -36,6 +36,7 @@ help:
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
 	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
+	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make lock        pin the newest versions of everything we depend on"
@@ -57,7 +58,7 @@ check-deep: $(VENV)/.deep
 	$(PYTEST) -n $(JOBS) -m deep
 
 check-stories: $(VENV)/.dev
-	$(PYTEST) -n $(JOBS) tests/stories tests/cancel tests/testing/test_cancel_sweep.py
+	WINDLASS_CANCEL_EVERY=3 $(PYTEST) -n $(JOBS) tests/stories tests/cancel tests/testing/test_cancel_sweep.py
 
 mutate-options: $(VENV)/.dev
 	$(BIN)/python -m mutation.run
@@ -76,6 +77,9 @@ prove-kills: $(VENV)/.dev
 
 prove-linear: $(VENV)/.dev
 	WINDLASS_PROVE_LINEAR=1 $(PYTEST) -n 0 tests/hostile/test_linear.py
+
+prove-options: $(VENV)/.dev
+	WINDLASS_PROVE_OPTIONS=1 $(PYTEST) -n $(JOBS) -m deep tests/hostile/test_options.py
 
 prove-projects: $(VENV)/.dev
 	$(BIN)/python -m tests.hostile.project_proof > bench/PROJECTS.md

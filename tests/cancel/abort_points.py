@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Literal
@@ -12,6 +13,9 @@ import windlass as w
 SESSION = "s"
 REASON = "from inside"
 How = Literal["abort", "cancel"]
+
+#: The step of the sweeps. `make check-stories` takes each third place on the other Pythons.
+EVERY = int(os.environ.get("WINDLASS_CANCEL_EVERY") or 1)
 
 
 class Brake:

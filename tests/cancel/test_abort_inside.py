@@ -16,6 +16,7 @@ import pytest
 
 import windlass as w
 from tests.cancel.abort_points import (
+    EVERY,
     REASON,
     SESSION,
     Brake,
@@ -318,7 +319,7 @@ def sweep(
     alone = Brake(how)
     assert play(door, alone, shape, folder, steps=steps) == "done"
     assert len(alone.places) > 10
-    for at in range(0, len(alone.places), every):
+    for at in range(0, len(alone.places), every * EVERY):
         brake = Brake(how, at)
         status = play(door, brake, shape, folder, steps=steps)
         if not brake.pulled:

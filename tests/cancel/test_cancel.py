@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 import windlass as w
+from tests.cancel.abort_points import EVERY
 from windlass.events import RunEnded, RunStarted, ToolDecided, ToolIntended, ToolResulted
 from windlass.models.history import audit
 from windlass.store.view import messages_of
@@ -147,6 +148,7 @@ def test_a_run_interrupted_at_every_step(shape):
         modes=("cancel", "abort", "timeout", "sigint"),
         abort=lambda trial: trial.notes.setdefault("abort", w.Abort()).abort(),
         check=check,
+        every=EVERY,
     )
     print(f"\n{shape}: {report}")
     report.assert_ok()
@@ -154,6 +156,8 @@ def test_a_run_interrupted_at_every_step(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_stream_left_at_every_step(shape):
-    report = cancel_sweep(run_of(shape), modes=("aclose",), stream=stream_of(shape), check=check)
+    report = cancel_sweep(
+        run_of(shape), modes=("aclose",), stream=stream_of(shape), check=check, every=EVERY
+    )
     print(f"\n{shape}: {report}")
     report.assert_ok()

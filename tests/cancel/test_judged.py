@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import windlass as w
+from tests.cancel.abort_points import EVERY
 from tests.cancel.test_cancel import SESSION, check, look, send
 from windlass.testing import call, cancel_sweep, scripted
 from windlass.testing.cancel import Trial
@@ -63,5 +64,6 @@ def test_a_judged_run_interrupted_at_every_step():
         modes=("cancel", "abort", "timeout", "sigint"),
         abort=lambda trial: trial.notes.setdefault("abort", w.Abort()).abort(),
         check=check,
+        every=EVERY,
     )
     report.assert_ok()
