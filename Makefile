@@ -22,7 +22,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-kills prove-linear prove-options prove-projects
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-kills prove-linear prove-options prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -38,6 +38,7 @@ help:
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
+	@echo "make options     write the index, the keyword types and the page of all options"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make lock        pin the newest versions of everything we depend on"
 
@@ -83,6 +84,9 @@ prove-options: $(VENV)/.dev
 
 prove-projects: $(VENV)/.dev
 	$(BIN)/python -m tests.hostile.project_proof > bench/PROJECTS.md
+
+options: $(VENV)/.dev
+	$(BIN)/python scripts/make_options.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only --quiet .

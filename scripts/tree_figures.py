@@ -35,9 +35,12 @@ IRREGULAR = frozenset(
 # Words that end in -ed or -ing and are neither participles nor gerunds.
 NO_PARTICIPLES = frozenset("bed embed exceed feed indeed need proceed red seed shed speed".split())
 NO_GERUNDS = frozenset("ceiling king ping ring spring string thing".split())
-# Folders in which options are still the user's own words: what parses them, and the doors of a
+# Places in which options are still the user's own words: what parses them, and the doors of a
 # process. Everywhere else an option is an attribute.
-FRONT_DOOR = ("options", "agents", "cli", "server", "testing")
+FRONT_DOOR = (
+    *("options/", "cli/", "server/", "testing/"),
+    *("agents/agent.py", "agents/agent_turn.py", "agents/presets.py"),
+)
 OPTION_WORDS = frozenset(("given", "kwargs", "merged", "more", "values", "now"))
 # Written by scripts/make_options.py.
 GENERATED = ("engine/keywords.py", "options/index.py")
@@ -297,7 +300,7 @@ def find_option_lookups(files: list[File]) -> list[str]:
     """Find options that are looked up by their name in a mapping, behind the front door."""
     found: list[str] = []
     for file in files:
-        if file.path.partition("/")[0] not in FRONT_DOOR:
+        if not file.path.startswith(FRONT_DOOR):
             found += [
                 f"{file.path}:{node.lineno} {ast.unparse(node)}"
                 for node in ast.walk(file.tree)
