@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, 
 from weakref import WeakKeyDictionary
 
 from windlass.access.caller import Caller
+from windlass.agents.subagent import agent_tool
 from windlass.agents.system_prompt import (
     WRITTEN,
     check_deps,
@@ -360,8 +361,6 @@ class Agent(Generic[Deps, Output]):
         Each call is a session of its own, named after the call: a parked or killed child goes on
         where its journal ends.
         """
-        from windlass.agents.subagent import agent_tool
-
         return agent_tool(self, name, description)
 
     async def plan_for(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from windlass.access.caller import Caller
 from windlass.agents.system_prompt import check_deps
 from windlass.engine import driver
 from windlass.engine.driver import RunRequest, conduct
@@ -14,15 +16,14 @@ from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.errors import NoSuchSession
 from windlass.identifiers import child_session_id
 from windlass.loop.ledger import Ledger
+from windlass.loop.plan import Plan
 from windlass.loop.reminders import inherit_reminders
 from windlass.loop.run import Run
 from windlass.messages import ToolResult, as_messages
 from windlass.policies.preview.mode import for_child
+from windlass.store.base import Store
 from windlass.tools.middleware.agent import AgentTool
 from windlass.tools.tool import Parked, Tool, ToolContext
-
-if TYPE_CHECKING:
-    from windlass.agents.agent import Agent
 
 _PARAMETERS = {
     "type": "object",
@@ -32,7 +33,31 @@ _PARAMETERS = {
 }
 
 
-def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None) -> Tool:
+class Delegate(Protocol):
+    """What an agent is to the tool that hands it a task."""
+
+    @property
+    def name(self) -> str | None:
+        """Its name in traces."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What it was made with, checked."""
+        ...
+
+    async def plan_for(
+        self,
+        deps: Any,
+        caller: Caller | None,
+        session_id: str | None,
+        going_on: Store | None = None,
+    ) -> Plan:
+        """Return the plan of one run."""
+        ...
+
+
+def agent_tool(agent: Delegate, name: str | None, description: str | None) -> Tool:
     """A tool that hands its task to the agent."""
 
     async def handler(args: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
@@ -48,9 +73,7 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
     )
 
 
-async def _delegate(
-    agent: Agent[Any, Any], task: str, ctx: ToolContext[Any]
-) -> ToolResult | Parked:
+async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolResult | Parked:
     runtime = current_environment()
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
     store = parent.store if parent is not None else None

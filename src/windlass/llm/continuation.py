@@ -39,31 +39,31 @@ def new_past() -> Past:
     return Past(seams.new_id("transcript"))
 
 
-def read_transcript(given: Mapping[str, Any]) -> tuple[tuple[Message, ...], Past]:
+def read_transcript(transcript: Mapping[str, Any]) -> tuple[tuple[Message, ...], Past]:
     """The messages of a transcript and what else it carries; what is none is a `ConfigError`."""
-    for name in given:
+    for name in transcript:
         if name not in _FIELDS:
             hint = nearest(name, _FIELDS) if isinstance(cast("object", name), str) else ""
             raise ConfigError(f"a transcript has no field {safe_repr(name)}{hint}")
-    if "messages" not in given:
+    if "messages" not in transcript:
         raise ConfigError("this transcript has no messages: pass reply.transcript as it is")
-    messages = _messages(given["messages"])
+    messages = _messages(transcript["messages"])
     past = Past(
-        _kind(given, "id", str, "a text") or seams.new_id("transcript"),
-        tuple(_events(given)),
-        _kind(given, "summary", str, "a text"),
-        dict(_kind(given, "metadata", dict, "a dict") or {}),
-        _kind(given, "scratchpad", dict, "a dict"),
-        _kind(given, "scratchpad_version", int, "a number") or 0,
+        _kind(transcript, "id", str, "a text") or seams.new_id("transcript"),
+        tuple(_events(transcript)),
+        _kind(transcript, "summary", str, "a text"),
+        dict(_kind(transcript, "metadata", dict, "a dict") or {}),
+        _kind(transcript, "scratchpad", dict, "a dict"),
+        _kind(transcript, "scratchpad_version", int, "a number") or 0,
     )
     return messages, past
 
 
-def _messages(given: object) -> tuple[Message, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ConfigError(f"a transcript's messages are a list, not {safe_repr(given)}")
+def _messages(transcript: object) -> tuple[Message, ...]:
+    if isinstance(transcript, str) or not isinstance(transcript, Sequence):
+        raise ConfigError(f"a transcript's messages are a list, not {safe_repr(transcript)}")
     read: list[Message] = []
-    for at, one in enumerate(cast("Sequence[object]", given)):
+    for at, one in enumerate(cast("Sequence[object]", transcript)):
         try:
             read.append(one if isinstance(one, Message) else msgspec.convert(one, Message))
         except msgspec.ValidationError:  # as a person writes it: the content is a text
@@ -74,16 +74,16 @@ def _messages(given: object) -> tuple[Message, ...]:
     return parse_prompt(read)
 
 
-def _events(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[Any] = list(_kind(given, "events", (list, tuple), "a list") or ())
+def _events(transcript: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[Any] = list(_kind(transcript, "events", (list, tuple), "a list") or ())
     for event in found:
         if not isinstance(event, dict):
             raise ConfigError(f"a transcript's events are dicts, not {safe_repr(event)}")
     return found
 
 
-def _kind(given: Mapping[str, Any], name: str, kind: Any, words: str) -> Any:
-    value = given.get(name)
+def _kind(transcript: Mapping[str, Any], name: str, kind: Any, words: str) -> Any:
+    value = transcript.get(name)
     if value is not None and not isinstance(value, kind):
         raise ConfigError(f"a transcript's {name} is {words}, not {safe_repr(value)}")
     return value

@@ -126,12 +126,12 @@ async def transcript_summarize(
     ```
     `policy` is a `CompactionPolicy`; all other options are those of `llm_call`.
     """
-    given = merge_options(options, more, "transcript_summarize")
-    policy = check_policy("policy", given.pop("policy", None))
+    call = merge_options(options, more, "transcript_summarize")
+    policy = check_policy("policy", call.pop("policy", None))
     messages, _ = read_transcript(transcript)
     if not messages:
         raise ConfigError("this transcript has no messages to summarise")
-    reply = await _ask_model(messages, policy, given)
+    reply = await _ask_model(messages, policy, call)
     return reply.text.strip() or truncate_messages(messages)
 
 

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from windlass import seams
-from windlass.loop.ledger import Ledger
 
 STALE_SECONDS = 1.0
+
+
+class Spending(Protocol):
+    """What was spent so far: a ledger."""
+
+    tokens: int
+    usd: float
 
 
 class Period:
@@ -25,7 +32,7 @@ class Period:
         self._read_at: float | None = None
         self.since, self._until = bounds(per, seams.now())
 
-    def turn_over(self, ledger: Ledger) -> None:
+    def turn_over(self, ledger: Spending) -> None:
         """Begin anew once the period is over."""
         now = seams.now()
         if now >= self._until:
@@ -33,7 +40,7 @@ class Period:
             self._read_at = None
             ledger.tokens, ledger.usd = 0, 0.0
 
-    async def refresh(self, ledger: Ledger) -> None:
+    async def refresh(self, ledger: Spending) -> None:
         """Enter what the store has on its books, unless that was done a moment ago."""
         self.turn_over(ledger)
         now = seams.monotonic()

@@ -114,17 +114,17 @@ def read_pad(value: object, name: str = "scratchpad") -> Pad:
         value = msgspec.to_builtins(value)
     if not isinstance(value, Mapping):
         raise BadPad(f"{name} is a dict with {', '.join(_FIELDS[1:])}, not {safe_repr(value)}")
-    given = cast("Mapping[Any, Any]", value)
-    for key in given:
+    data = cast("Mapping[Any, Any]", value)
+    for key in data:
         if key not in _FIELDS:
             raise BadPad(f"{name} has no key {safe_repr(key)}{_hint(key, _FIELDS)}")
-    if given.get("schema", SCHEMA) != SCHEMA:
-        raise BadPad(f"{name}.schema is {SCHEMA!r}, not {safe_repr(given['schema'])}")
-    refs = [_ref(one, f"{name}.refs[{at}]") for at, one in enumerate(_list(given, "refs", name))]
+    if data.get("schema", SCHEMA) != SCHEMA:
+        raise BadPad(f"{name}.schema is {SCHEMA!r}, not {safe_repr(data['schema'])}")
+    refs = [_ref(one, f"{name}.refs[{at}]") for at, one in enumerate(_list(data, "refs", name))]
     known = {ref.id for ref in refs}
     if len(known) < len(refs):
         raise BadPad(f"{name}.refs lists an id twice: each ref is listed once", "ref")
-    pad = Pad(SCHEMA, *parts(given, name), tuple(refs))
+    pad = Pad(SCHEMA, *parts(data, name), tuple(refs))
     if INITIAL not in known and any(item.source_ref == INITIAL for item in pad.items):
         pad = msgspec.structs.replace(pad, refs=(Ref(INITIAL, "user"), *pad.refs))
         known.add(INITIAL)

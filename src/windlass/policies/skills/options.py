@@ -45,16 +45,16 @@ def skill_define(name: str, options: Mapping[str, Any] | None = None, /, **field
     """
     if options is not None and not isinstance(cast("object", options), Mapping):
         raise ConfigError(f"the keys of a skill are a dict, not {safe_repr(options)}")
-    given = {**(options or {}), **fields}
-    if given.setdefault("name", name) != name:
+    keys = {**(options or {}), **fields}
+    if keys.setdefault("name", name) != name:
         raise ConfigError(
-            f"a skill has one name, not both {safe_repr(name)} and {safe_repr(given['name'])}"
+            f"a skill has one name, not both {safe_repr(name)} and {safe_repr(keys['name'])}"
         )
     if not fits_name(name):
         raise ConfigError(
             f"a skill's name has up to 128 characters, none of them < > \" & / or \\, not {safe_repr(name)}"
         )
-    return _DEFINED(f"skill {name!r}", given)
+    return _DEFINED(f"skill {name!r}", keys)
 
 
 def skill_registry(*skills: SkillSource) -> SkillRegistry:
