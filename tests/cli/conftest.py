@@ -27,6 +27,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("WINDLASS_TRUSTED_FILES", str(folder / "windlass.toml"))
     monkeypatch.chdir(folder)
+    # a module that is written anew within a second must not come from bytecode of before
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path, modules = list(sys.path), set(sys.modules)
     yield folder
     sys.path[:] = path

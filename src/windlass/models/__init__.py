@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from windlass.models.registry.capabilities import WIRES
-
 if TYPE_CHECKING:
     from windlass.models.registry.providers import resolve as resolve
     from windlass.models.wires.anthropic.model import AnthropicMessages as anthropic
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from windlass.models.wires.ollama.model import OllamaChat as ollama
     from windlass.models.wires.openai.chat import OpenAIChat as openai_chat
     from windlass.models.wires.openai.responses import OpenAIResponses as openai_responses
-
-_HOMES = {**WIRES, "resolve": ("windlass.models.registry.providers", "resolve")}
 
 __all__ = [
     "anthropic",
@@ -35,10 +31,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    try:
-        module, attribute = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from windlass.models.registry.capabilities import WIRES
+
+    homes = {**WIRES, "resolve": ("windlass.models.registry.providers", "resolve")}
+    module, attribute = homes[name]
     value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
