@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 _LOOP_TURNS: Final = 50
 _AGENT_TURNS: Final = 10
 _TOOL_LAYERS: Final = names_in("engine.tool_layers")
+_COMPLETION: Final = names_in("policies.completion")
+_TURN_LIMIT: Final = names_in("policies.turn_limit.options")
 _LOOP_TOOLS_AT_ONCE: Final = 1
 _AGENT_TOOLS_AT_ONCE: Final = 16
 
@@ -123,7 +125,7 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     given_tools = as_tools(options.tools)
     tools = _choose_tools(values, agent, given_tools)
     mode = _choose_mode(options, model, has_tools=bool(tools))
-    sentinel = choose_sentinel(values, mode)
+    sentinel = None if _COMPLETION.isdisjoint(values) else choose_sentinel(values, mode)
     prompts: Prompts = values.get("prompts")
     task = "agent" if tools else "chat"
     frame = _Frame(system, tools, build_settings(values, caps, model.provider, task))
@@ -136,7 +138,9 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     formatted = with_tool_format(model, called, repairs)
     limit_options = LimitOptions.read(values)
     limits = limit_options.build(_LOOP_TURNS if door == "agent_loop" else _AGENT_TURNS)
-    turns = choose_turns(values, limits, limit_options.limits.iterations)
+    turns = None
+    if not _TURN_LIMIT.isdisjoint(values):
+        turns = choose_turns(values, limits, limit_options.limits.iterations)
     if turns is not None:
         limits = msgspec.structs.replace(limits, iterations=turns.initial)
     effects = _choose_effects(values)

@@ -17,7 +17,6 @@ from windlass.access.taint import labels_of
 from windlass.engine.model_options import ModelOptions
 from windlass.loop.policy import Policy
 from windlass.options.index import GROUPS
-from windlass.options.prompts import override
 from windlass.policies.build import BuildContext, Policies
 
 Build: TypeAlias = Callable[[BuildContext], Policies]
@@ -76,9 +75,9 @@ def _may_narrow(ctx: BuildContext) -> bool:
     return ctx.is_bounded and len(ctx.tools) > 1
 
 
-def _replaces(*prompts: str) -> Condition:
+def _replaces(*ids: str) -> Condition:
     """Return a condition: somebody put other words in place of one of these prompts."""
-    return lambda ctx: any([override(ctx.prompts, id) is not None for id in prompts])
+    return lambda ctx: ctx.prompts is not None and not ctx.prompts.keys().isdisjoint(ids)
 
 
 def _always(_ctx: BuildContext) -> bool:

@@ -195,10 +195,10 @@ def build_settings(values: Values, caps: Capabilities, provider: str, task: Task
 
     `task` is what the door is for, where nobody says what the work is.
     """
+    if provider not in values and "llm_options" not in values and SETTINGS.isdisjoint(values):
+        return usual_settings(caps, task) if caps.thinking else _NO_SETTINGS
     own = ProviderDict.read(values, provider)
     options = ProviderOptions.read(values)
-    if not options.llm_options and own.sent is None and SETTINGS.isdisjoint(values):
-        return usual_settings(caps, task) if caps.thinking else _NO_SETTINGS
     if options.llm_options:
         values = {**values, **_check_llm_options(options.llm_options)}
         options = ProviderOptions.read(values)
