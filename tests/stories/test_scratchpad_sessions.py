@@ -407,6 +407,18 @@ async def test_replayed_from_the_record_alone():
     assert (again.requests, again.left_out) == (8, 2)
 
 
+async def test_replay_of_a_call_to_an_unknown_tool_names_the_tools_of_turns_only():
+    async with current_environment() as runtime:
+        model = scripted(call("look"), "done", call("give_verdict", verdict="done", reasoning="ok"))
+        out = await w.agent_loop(
+            TASK, model=model, tools=[note], done_judge=True, loop_until_done=True, session_id="s"
+        )
+        entries = await runtime.store.read("s")
+    (run,) = recorded_runs(entries)
+    again = await replay_run("s", entries, run, runtime)
+    assert out.status == again.status == "done" and again.difference is None
+
+
 # --------------------------------------------------------------------------- killed
 
 

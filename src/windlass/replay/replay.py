@@ -221,6 +221,8 @@ class _Record:
         replies = [n for n, e in numbered if type(e) is Replied]
         asked = dict(zip(replies, requests_of(entries[: run.stop]), strict=True))
         self.requests: dict[int, Request] = asked
+        #: The requests of turns: those of judges and summaries have tools that no turn has.
+        self.turn_requests = [asked[n] for n, e in numbered if type(e) is Replied and e.purpose is None]
         mine = numbered[cut:]
         self.turns_before = sum(
             type(e) is Replied and e.purpose is None for _, e in numbered[run.start : cut]
@@ -274,7 +276,7 @@ def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) 
     known = list(tools) if tools is not None else [stand_in(spec) for spec in frame.tools]
     offered = frame.tools if tools is None else tuple([tool.spec for tool in tools])
     first = {*[tool.name for tool in known], *[spec.name for spec in frame.tools]}
-    later = [spec for request in record.requests.values() for spec in request.tools]
+    later = [spec for request in record.turn_requests for spec in request.tools]
     brought = {spec.name: spec for spec in later if spec.name not in first}  # by its policies
     known += [stand_in(spec) for spec in brought.values()]
     model = Model()
