@@ -29,8 +29,8 @@ from windlass.loop.requests import requests_of
 from windlass.models.history import audit
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.policies import completion, post_turn
-from windlass.policies.judges import policy as verify
 from windlass.policies.judges import gates, step
+from windlass.policies.judges import policy as verify
 from windlass.policies.stall import policy as stall_policy
 from windlass.policies.turn_limit import policy as turn_limit_policy
 from windlass.store import open_store

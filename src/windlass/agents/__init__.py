@@ -1,0 +1,1 @@
+"""The entry points that run agents."""

@@ -356,7 +356,7 @@ class Agent(Generic[Deps, Output]):
     override = with_
 
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
-        """This agent as a tool for another: it takes a `task` and answers with its final text.
+        """Make this agent a tool of another: it takes a `task` and answers with its final text.
 
         Each call is a session of its own, named after the call: a parked or killed child goes on
         where its journal ends.

@@ -139,7 +139,7 @@ class _CallableAnchor:
 
     def get(self) -> None:
         """Nobody kept it here."""
-        return None
+        return
 
 
 async def put(anchor: FileAnchor | Anchor, seals: Sequence[Seal], pool: Executor) -> int:

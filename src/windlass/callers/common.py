@@ -38,8 +38,11 @@ def other(name: str, given: object) -> Callable[[Model], Model]:
 
 
 def _fitting(model: Model, like: Model) -> Model:
-    """A model that takes the requests of another: where that has native tools and this has none,
-    calls are written as text; what is meant for the other provider alone is left out."""
+    """Return a model that takes the requests of another.
+
+    Where that has native tools and this has none, calls are written as text; what is meant for the
+    other provider alone is left out.
+    """
     alike = model.provider == like.provider and model.capabilities == like.capabilities
     text = like.native_tools and not model.native_tools
     if not alike:

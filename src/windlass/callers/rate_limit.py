@@ -228,8 +228,10 @@ class Gate:
 def _parse_remaining(
     name: str, kind: str, headers: Mapping[str, str]
 ) -> tuple[float, float] | None:
-    """What a header says is left of a kind, and for how many seconds; how much may be said in
-    reply (`output`) is not ours to keep."""
+    """Read what a header says is left of a kind, and for how many seconds.
+
+    How much may be said in reply (`output`) is not ours to keep.
+    """
     if "ratelimit" not in name or "remaining" not in name or kind not in name or "output" in name:
         return None
     wait = seconds(headers.get(name.replace("remaining", "reset"), ""))

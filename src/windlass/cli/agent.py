@@ -61,8 +61,10 @@ def before(entries: Sequence[JournalEntry]) -> Before | None:
 def make_agent(
     chosen: RunOptions, past: Before | None, hint: Sequence[str] = ()
 ) -> Agent[Any, str]:
-    """The agent the options ask for. A session goes on with its model and system prompt unless told
-    otherwise; its tools must be named again, for code is not loaded because a file says so.
+    """Make the agent that the options ask for.
+
+    A session goes on with its model and system prompt unless told otherwise; its tools must be named
+    again, for code is not loaded because a file says so.
     """
     tools = load_tools(chosen.tools)
     if past is not None and chosen.resume is not None:

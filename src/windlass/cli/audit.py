@@ -70,7 +70,6 @@ def verify(
 
     Exit code 1 if so. Without an anchor it also says what would not show.
     """
-
     place, kept = find_place(store), _anchor(anchor)
     if not place.exists and kept is None:
         err().line(f"nothing is kept in {place.shown}")
@@ -144,7 +143,6 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
 
     `--tenant ""` are those without a tenant.
     """
-
     which: JsonObject = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
         if name in which:

@@ -98,7 +98,6 @@ def _work(
     undone: tuple[str, bool] | None = None,
 ) -> list[UndoStep]:
     """Look at these calls of the session, or at all; or undo them, as whom and however it stands."""
-
     things = {path: import_object(path, "--tools") for path in tools}
     rows = [thing for thing in things.values() if is_resource(thing)]
     known = load_tools([path for path, thing in things.items() if not is_resource(thing)])

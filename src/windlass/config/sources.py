@@ -167,6 +167,7 @@ def _wrong(
 def read_environment(
     environ: Mapping[str, str], known: Mapping[str, type[msgspec.Struct]]
 ) -> tuple[Layer, list[str]]:
+    """Read the settings that variables of the environment give, and what is wrong with them."""
     data: JsonObject = {}
     problems: list[str] = []
     for name, shape in known.items():
@@ -208,4 +209,5 @@ def _from_text(text: str, shape: Any) -> Any:
 
 
 def to_variable(name: str, key: str) -> str:
+    """Return the name of the variable that gives a setting."""
     return f"WINDLASS_{name}_{key}".upper().replace("-", "_")

@@ -151,7 +151,7 @@ class RunResult:
 
     @cached_property
     def entries(self) -> Sequence[JournalEntry]:
-        """This run's part of the journal."""
+        """The part of the journal that is of this run."""
         return self._run.journal.entries[self._run.first_entry :]
 
     @cached_property

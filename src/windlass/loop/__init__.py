@@ -1,0 +1,1 @@
+"""The loop: turns, calls, verdicts, budgets."""

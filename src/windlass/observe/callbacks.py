@@ -114,6 +114,7 @@ def _calls(show: Callable[[str, JsonObject], Any]) -> Callable[[Event], Any]:
     def on_started(event: Event) -> Any:
         if type(event) is ToolCallStarted:
             return show(event.name, event.arguments)
+        return None
 
     return on_started
 
@@ -122,6 +123,7 @@ def _results(show: Callable[[str, ToolResult], Any]) -> Callable[[Event], Any]:
     def on_ended(event: Event) -> Any:
         if type(event) is ToolResulted:
             return show(event.tool, event.result)
+        return None
 
     return on_ended
 
@@ -141,6 +143,7 @@ class _Messages:
     def __call__(self, event: Event) -> Any:
         if self._new is not None and isinstance(event, Entry):
             return _one_by_one(self._show, self._new.apply(event))
+        return None
 
 
 class _Warnings:

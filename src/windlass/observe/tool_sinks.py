@@ -46,6 +46,7 @@ def _audit(run: Run, sink: ToolSink) -> Callable[[Event], Any]:
     def look(event: Event) -> Any:
         if type(event) is ToolResulted:
             return sink(_receipt(run, event))
+        return None
 
     return look
 
@@ -64,6 +65,7 @@ def _telemetry(run: Run, sink: ToolSink) -> Callable[[Event], Any]:
                     "duration_ms": event.duration_ms,
                 }
             )
+        return None
 
     return look
 
@@ -76,6 +78,7 @@ def _handoff(run: Run, sink: ToolSink) -> Callable[[Event], Any]:
                 return sink({**_receipt(run, event), "event": "handoff", "reason": event.tool})
         elif type(event) is RunEnded and event.status != "done":
             return sink(_handoff_event(run, event))
+        return None
 
     return look
 

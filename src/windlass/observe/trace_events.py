@@ -68,6 +68,7 @@ class Tracer:
                 return self._show(TraceEvent(**fields, tool=event.tool))
             case _:
                 return None
+        return None
 
     def _model_call(self, event: Replied | ReplyFailed, tokens: Usage, *, failed: bool) -> Any:
         return self._show(

@@ -1,0 +1,1 @@
+"""Behaviours of a run, one policy each."""

@@ -222,7 +222,9 @@ class _Record:
         asked = dict(zip(replies, requests_of(entries[: run.stop]), strict=True))
         self.requests: dict[int, Request] = asked
         #: The requests of turns: those of judges and summaries have tools that no turn has.
-        self.turn_requests = [asked[n] for n, e in numbered if type(e) is Replied and e.purpose is None]
+        self.turn_requests = [
+            asked[n] for n, e in numbered if type(e) is Replied and e.purpose is None
+        ]
         mine = numbered[cut:]
         self.turns_before = sum(
             type(e) is Replied and e.purpose is None for _, e in numbered[run.start : cut]

@@ -52,7 +52,7 @@ _openings = itertools.count(1)
 
 
 def new_holder(store: str, caller: str | None) -> Holder:
-    """This process as a holder."""
+    """Return this process as a holder."""
     me = _process(os.getpid())
     return Holder(
         me.host, me.pid, seams.now(), caller, store, me.boot, me.started, me.space, next(_openings)

@@ -210,7 +210,7 @@ class _Sweep:
             )
             main = self._main(trial)
             loop.on_step = lambda step: self._step(trial, step, loop, main)
-            with _sigint_as_usual(trial.mode == "sigint"):
+            with _DefaultSigint(trial.mode == "sigint"):
                 self._await(runner, main, trial)
             trial.steps = loop.steps
             loop.on_step = _stop_at(loop.steps + AFTERWARDS)
@@ -375,7 +375,7 @@ async def _unless_left(items: AsyncIterator[Any], leave: asyncio.Event) -> Any:
         await asyncio.wait([leaving])
 
 
-class _sigint_as_usual:
+class _DefaultSigint:
     """asyncio.Runner turns Ctrl-C into a cancellation only where Python's own handler is in place."""
 
     def __init__(self, wanted: bool) -> None:

@@ -40,7 +40,7 @@ class AtCommit(msgspec.Struct, frozen=True):
 
 
 class After(msgspec.Struct, frozen=True):
-    """This long after its start, from outside."""
+    """So long after its start, from outside."""
 
     seconds: float
 

@@ -40,11 +40,13 @@ _ON_VIRTUAL_TIME = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the settings of the plugin."""
     parser.addini("windlass_no_model_requests", "refuse requests to real models", "bool", False)
     parser.addini("windlass_strict", "fail on requests that would have to be mended", "bool", False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers of the plugin."""
     config.addinivalue_line(
         "markers", "virtual_time(seed=None): run this async test on a loop whose clock jumps"
     )

@@ -65,8 +65,10 @@ class Shop:
         return [msgspec.json.decode(line) for line in self.log.read_bytes().splitlines()]
 
     def observe(self) -> None:
-        """Log every row that was committed since the last look. The parent process does this, which
-        takes no part in the run: it sees what anyone outside would see.
+        """Log every row that was committed since the last look.
+
+        The parent process does this, which takes no part in the run: it sees what anyone outside
+        would see.
         """
         for table, what in (("refunds", "refund committed"), ("letters", "letter delivered")):
             for row in self.rows(table):

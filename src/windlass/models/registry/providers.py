@@ -35,8 +35,9 @@ def resolve(
     timeout: float | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Model:
-    """The model that is meant: `resolve("openai:gpt-4o")`, `resolve("claude-sonnet-4-5")`,
-    `resolve(provider="ollama")`, `resolve(tier="small")`, `resolve()`.
+    """Return the model that is meant: `resolve("openai:gpt-4o")`, `resolve(provider="ollama")`.
+
+    Also `resolve("claude-sonnet-4-5")`, `resolve(tier="small")` and `resolve()`.
 
     A provider knows models that we do not, so any name is taken under a known provider; a bare name
     must be an alias or a tier, be in the catalog, or be somebody's by `[[llm.inference]]`.

@@ -305,8 +305,9 @@ def provider_capabilities(provider: str, model: str) -> JsonObject:
 
 
 def provider_capabilities_install(toml_src: str) -> None:
-    """Put rules of your own before all others, for the current Runtime: TOML as in
-    `capabilities.toml`, that is `[[provider.<name>]]` and `[provider_family]`.
+    """Put rules of your own before all others, for the current Runtime.
+
+    They are TOML as in `capabilities.toml`, that is `[[provider.<name>]]` and `[provider_family]`.
 
     ```python
     w.provider_capabilities_install('''

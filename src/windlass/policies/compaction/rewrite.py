@@ -145,6 +145,7 @@ def view_tokens(run: Run) -> int:
 
 
 def frame_tokens(frame: Frame) -> int:
+    """Estimate the tokens of a frame."""
     chars = len(frame.system or "") + sum([len(t.description) + 200 for t in frame.tools])
     return chars // 4
 

@@ -142,6 +142,7 @@ def at_rest(entries: Sequence[JournalEntry]) -> bool:
 
 
 def effect_of(entry: EffectPlanned) -> PlannedEffect:
+    """Return the effect that an entry of the journal plans."""
     fields = {name: getattr(entry, name) for name in PlannedEffect.__struct_fields__}
     return PlannedEffect(**fields)
 

@@ -25,7 +25,7 @@ Wrong: TypeAlias = Literal["shape", "ref", "size"]
 
 
 class BadPad(ConfigError):
-    """This is no scratchpad; `wrong` says whether its shape, a ref or its size is at fault."""
+    """A value is no scratchpad; `wrong` says whether its shape, a ref or its size is at fault."""
 
     def __init__(self, words: str, wrong: Wrong = "shape") -> None:
         super().__init__(words)

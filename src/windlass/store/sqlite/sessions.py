@@ -120,6 +120,7 @@ def fork(
     branch_at: int | None,
     metadata: JsonObject | None,
 ) -> None:
+    """Copy a session under a new id, up to where the entries end."""
     info = sqlite_queries.info(db, session_id)
     if db.execute("SELECT 1 FROM windlass_sessions WHERE id = ?", (new_id,)).fetchone():
         raise StoreError(f"session {new_id!r} exists already; fork under another id")
@@ -142,6 +143,7 @@ def _root_of(db: sqlite3.Connection, parent_id: str | None) -> str | None:
 
 
 def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set[str]) -> list[str]:
+    """Remove the sessions that a condition finds, but for some; return their ids."""
     found = db.execute(f"SELECT sid, id FROM windlass_sessions WHERE {where}", values).fetchall()
     gone = [(sid, id_) for sid, id_ in found if id_ not in but]
     seals.bury(db, [sid for sid, _id in gone], seams.now())

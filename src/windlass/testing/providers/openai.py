@@ -88,6 +88,7 @@ class FakeOpenAI(FakeServer):
             openai_rules.check_headers(asked.headers, self.api_key)
             return completions.check(asked)
         openai_rules.check(asked, self.api_key, self.also)
+        return None
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
         if asked.path in completions.PATHS:

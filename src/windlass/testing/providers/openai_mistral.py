@@ -40,6 +40,7 @@ class FakeMistral(FakeOpenAI):
             if key not in KNOWN:
                 raise Rejected(f"Extra inputs are not permitted: {key}", status=422)
         _check_order(asked.json["messages"])
+        return None
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
         if asked.path in completions.PATHS:

@@ -310,6 +310,7 @@ class FakeServer:
         await response.write_eof()
         if fault == Hangup("after_reply"):
             _hang_up(request)
+        return None
 
     async def _prepare(
         self,
@@ -346,6 +347,7 @@ class FakeServer:
         if not fault.ends:
             return _hang_up(request)
         await self._write(response, chunks, 0)
+        return None
 
     async def _write(self, response: web.StreamResponse, chunks: list[bytes], pause: float) -> None:
         for chunk in chunks:

@@ -59,6 +59,7 @@ class OpenAIShaped(HttpModel):
             )
         if self._api_key() is None and not {"authorization", "api-key"} & self.headers.keys():
             raise ConfigError(f"azure needs an API key: {self.endpoint.key_hint}")
+        return None
 
     def _auth(self, key: str) -> dict[str, str]:
         return {"api-key": key} if self.on_azure else {"authorization": f"Bearer {key}"}
