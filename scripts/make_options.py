@@ -11,7 +11,9 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
+
+import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "windlass"
@@ -104,12 +106,56 @@ def read_module(module: str) -> tuple[list[Declared], dict[str, str]]:
                     tuple(aliases),
                     option.scope,
                     option.accepts or ast.unparse(field.annotation.slice.elts[0]),
-                    ast.unparse(field.value) if field.value is not None else "",
+                    _show_default(getattr(group(), field.target.id), field.value),
                     str(after.value.value),
                     option.deprecated,
                 )
             )
     return declared, _origins(tree, module)
+
+
+def _show_default(value: object, source: ast.expr | None) -> str:
+    if value is None or isinstance(value, (bool, int, float, str, tuple)):
+        return repr(value)
+    return "" if source is None else ast.unparse(source)
+
+
+def read_keys(kind: type[Any]) -> list[tuple[str, str, str, str]]:
+    """Return the keys of a struct of options: name, type, default and docstring."""
+    source = Path(sys.modules[kind.__module__].__file__ or "").read_text("utf-8")
+    keys: list[tuple[str, str, str, str]] = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+            for field, after in zip(node.body, node.body[1:], strict=False):
+                match field, after:
+                    case (
+                        ast.AnnAssign(
+                            target=ast.Name(id=name),
+                            annotation=ast.Subscript(slice=ast.Tuple(elts=[shape, *_])),
+                        ),
+                        ast.Expr(value=ast.Constant(value=str(words))),
+                    ):
+                        shown = "" if field.value is None else _default_of(kind, name, field.value)
+                        keys.append((name, ast.unparse(shape), shown, words))
+                    case _:
+                        pass
+    return keys
+
+
+def _default_of(kind: type[Any], name: str, source: ast.expr) -> str:
+    for field in msgspec.structs.fields(kind):
+        if field.name == name:
+            return _show_default(field.default, source)
+    return ast.unparse(source)
+
+
+def _structs_of(module: str, group: str, option: str) -> list[type[Any]]:
+    """Return the structs that an option may be, as a dict or itself."""
+    from windlass.options.group import OptionStruct
+
+    hint = get_type_hints(getattr(import_module(f"windlass.{module}"), group))[option]
+    kinds = get_args(hint) or (hint,)
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, OptionStruct)]
 
 
 def _origins(tree: ast.Module, module: str) -> dict[str, str]:
@@ -283,7 +329,20 @@ def write_page(declared: list[Declared]) -> str:
                 f"| {names} | `{accepts}` | {default} | {doors or 'llm_options'} | {words} |"
             )
         lines.append("")
+        for one in options:
+            for kind in _structs_of(one.module, one.group, one.name):
+                lines += _keys_table(one.name, kind)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _keys_table(option: str, kind: type[Any]) -> list[str]:
+    lines = [f"Keys of `{option}`, which may be a dict or a `{kind.__name__}`:", ""]
+    lines += ["| key | accepts | default | |", "|---|---|---|---|"]
+    for name, shape, default, words in read_keys(kind):
+        shown = shape.replace("|", "\\|")
+        value = f"`{default}`" if default and len(default) < 60 else ""
+        lines.append(f"| `{name}` | `{shown}` | {value} | {words} |")
+    return [*lines, ""]
 
 
 def main() -> int:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from windlass.access.caller import Caller
     from windlass.access.ceiling import Ceiling
     from windlass.access.permissions import Permissions
+    from windlass.engine.limit_options import Budget
     from windlass.engine.open_questions import OnPending
     from windlass.events import Event
     from windlass.events.policy import Reminder
     from windlass.json_types import JsonObject
     from windlass.loop.abort import Abort
-    from windlass.loop.ledger import Limits
     from windlass.loop.policy import Policy
     from windlass.messages import Message, ToolResult
     from windlass.models.base import Model
@@ -152,7 +152,7 @@ class LoopOptions(TypedDict, total=False):
     approval_policy: dict[str, Any] | ApprovalPolicy | None
     audit_sink: Callable[..., Any] | None
     auto_compact: str | bool | dict[str, Any] | Compaction | None
-    budget: Limits | dict[str, Any] | None
+    budget: Budget | dict[str, Any] | None
     cache: bool | None
     caller: Caller | None
     closing_answer: bool
@@ -278,7 +278,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     approval_policy: dict[str, Any] | ApprovalPolicy | None
     audit_sink: Callable[..., Any] | None
     auto_compact: str | bool | dict[str, Any] | Compaction | None
-    budget: Limits | dict[str, Any] | None
+    budget: Budget | dict[str, Any] | None
     cache: bool | None
     caller: Caller | None
     closing_answer: bool
@@ -407,7 +407,7 @@ class RunKeywords(ProviderKeywords, total=False):
     approval_policy: dict[str, Any] | ApprovalPolicy | None
     audit_sink: Callable[..., Any] | None
     auto_compact: str | bool | dict[str, Any] | Compaction | None
-    budget: Limits | dict[str, Any] | None
+    budget: Budget | dict[str, Any] | None
     cache: bool | None
     caller: Caller | None
     closing_answer: bool

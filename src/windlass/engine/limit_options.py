@@ -60,7 +60,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
     ] = None
     """Tokens that it may use."""
     budget: Annotated[
-        Limits | None, Option(check_budget, accepts="Limits | dict[str, Any] | None")
+        Limits | None, Option(check_budget, accepts="Budget | dict[str, Any] | None")
     ] = None
     """Limits on turns, tokens, dollars and seconds."""
     max_resume_attempts: Annotated[int | None, Option(optional(number(0, whole=True)))] = (
