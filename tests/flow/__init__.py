@@ -1,0 +1,1 @@
+"""Tasks and injections against which information flow control is measured."""
