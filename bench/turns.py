@@ -15,12 +15,12 @@ from bench.work import Script
 from windlass.engine.environment import current_store
 
 LENGTHS = {
-    10: 8.0,
-    100: 5.0,
-    500: 5.0,
+    10: 9.0,
+    100: 6.0,
+    6.0: 5.0,
 }  # turns in a run, and how many times the bare loop is allowed
 GROWTH = 1.2
-BEGINNING = 30.0
+BEGINNING = 45.0
 PEERS = {10: "x60 to x484", 100: "x58 to x1,130", 500: "x48 to x4,586"}
 
 entries_proved = [0]
