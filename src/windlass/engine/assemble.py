@@ -293,7 +293,7 @@ def _describe(ctx: BuildContext, effects: JsonObject | None) -> JsonObject:
         about["sentinel"] = ctx.sentinel
     if effects is not None:
         about[MODE] = effects
-    if said := LimitOptions.read(ctx.values).given():
+    if said := LimitOptions.read(ctx.values).collect_limits():
         about[BUDGET] = said
     if retries := OutputOptions.read(ctx.values).schema_retries:
         about["schema_retries"] = retries  # judges read it there

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from windlass.access.taint import labels_of
 from windlass.engine.model_options import ModelOptions
 from windlass.loop.policy import Policy
 from windlass.options.index import GROUPS
@@ -52,7 +51,7 @@ def _limits_spending(ctx: BuildContext) -> bool:
 
 
 def _has_labelled_tool(ctx: BuildContext) -> bool:
-    return any([labels_of(tool.annotations) is not None for tool in ctx.tools])
+    return ctx.has_labelled_tool
 
 
 def _has_sentinel(ctx: BuildContext) -> bool:

@@ -87,7 +87,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
         """Return the limit on turns that was given."""
         return self.limits.iterations if self.max_iterations is None else self.max_iterations
 
-    def given(self) -> dict[str, float]:
+    def collect_limits(self) -> dict[str, float]:
         """Return the limits that somebody asked for: whoever resumes the run is held to them."""
         limits = self.limits
         said = {

@@ -9,10 +9,19 @@ from typing import Annotated, Any, Final, Literal, cast, get_origin
 from windlass.access.caller import Caller
 from windlass.engine.open_questions import ON_PENDING, OnPending
 from windlass.errors import ConfigError, safe_repr
-from windlass.identifiers import check_identifier, check_label
 from windlass.loop.abort import Abort
 from windlass.loop.policy import Policy
-from windlass.options.checks import all_of, anything, boolean, instance, one_of, optional, text
+from windlass.options.checks import (
+    all_of,
+    anything,
+    boolean,
+    identifier,
+    instance,
+    label,
+    one_of,
+    optional,
+    text,
+)
 from windlass.options.group import AGENTS, EVERYWHERE, LOOPS, Door, Option, OptionGroup
 from windlass.store.base import Store
 
@@ -58,16 +67,6 @@ def _check_deps_type(name: str, value: Any) -> Any:
     raise ConfigError(f"{name} is a type, not {safe_repr(value)}")
 
 
-def check_name(name: str, value: Any) -> str:
-    """Check a name that is printed, traced and may become a tool's: as strict as a session's id."""
-    return check_identifier(text(name, value), name)
-
-
-def check_id(name: str, value: Any) -> str:
-    """Check an id that somebody else made up: one line of text."""
-    return check_label(text(name, value), name)
-
-
 class RunOptions(OptionGroup, frozen=True, kw_only=True):
     """What belongs to one run: its session, its caller, how it may be ended."""
 
@@ -91,17 +90,13 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
         Caller | None, Option(optional(_check_caller), scope="run", doors=EVERYWHERE)
     ] = None
     """For whom it runs."""
-    request_id: Annotated[str | None, Option(optional(check_id), scope="run", doors=EVERYWHERE)] = (
-        None
-    )
+    request_id: Annotated[str | None, Option(optional(label), scope="run", doors=EVERYWHERE)] = None
     """The request that it answers, in the record."""
     conversation_id: Annotated[
-        str | None, Option(optional(check_id), scope="run", doors=EVERYWHERE)
+        str | None, Option(optional(label), scope="run", doors=EVERYWHERE)
     ] = None
     """The conversation that it belongs to, in the record."""
-    run_id: Annotated[str | None, Option(optional(check_id), scope="run", doors=_LOOP_OR_RUN)] = (
-        None
-    )
+    run_id: Annotated[str | None, Option(optional(label), scope="run", doors=_LOOP_OR_RUN)] = None
     """An id of your own for the run."""
     deps: Annotated[Any, Option(anything, scope="start", doors=LOOPS)] = None
     """What tools and functions of yours are handed."""
@@ -114,7 +109,7 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
 class AgentOptions(OptionGroup, frozen=True, kw_only=True):
     """What an agent is called, and what it brings along."""
 
-    name: Annotated[str | None, Option(optional(check_name), scope="start")] = None
+    name: Annotated[str | None, Option(optional(identifier), scope="start")] = None
     """Its name in traces, and as a tool."""
     role: Annotated[str | None, Option(optional(text), scope="start", doors=AGENTS)] = None
     """Its role, which rules of approval may name."""

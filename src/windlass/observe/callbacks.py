@@ -15,12 +15,11 @@ from windlass.events import (
     ToolCallStarted,
     ToolResulted,
 )
-from windlass.identifiers import check_identifier, check_label
 from windlass.json_types import JsonObject
 from windlass.loop.sinks import Sink, Watcher, log
 from windlass.messages import Message, ToolResult
 from windlass.observe.trace_events import TraceEvent, Tracer
-from windlass.options.checks import function, optional, text
+from windlass.options.checks import function, identifier, label, optional
 from windlass.options.group import LOOPS, Door, Option, OptionGroup
 from windlass.store.new_messages import NewMessages
 
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
     from windlass.loop.run import Run
 
 _RUN: Final[frozenset[Door]] = frozenset({"run"})
-
-
-def _check_name(name: str, value: Any) -> str:
-    return check_identifier(text(name, value), name)
-
-
-def _check_id(name: str, value: Any) -> str:
-    return check_label(text(name, value), name)
 
 
 class CallbackOptions(OptionGroup, frozen=True, kw_only=True):
@@ -61,9 +52,9 @@ class CallbackOptions(OptionGroup, frozen=True, kw_only=True):
     """A function that is told what is odd; else the log has it."""
     on_trace: Annotated[Callable[[TraceEvent], Any] | None, Option(function, scope="run")] = None
     """A function that gets the events of the trace."""
-    task_id: Annotated[str | None, Option(optional(_check_id), scope="run")] = None
+    task_id: Annotated[str | None, Option(optional(label), scope="run")] = None
     """The id of the task in its traces."""
-    trace_agent: Annotated[str | None, Option(optional(_check_name), scope="run")] = None
+    trace_agent: Annotated[str | None, Option(optional(identifier), scope="run")] = None
     """The name of the agent in its traces."""
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.identifiers import check_identifier, check_label
 
 _Check = Callable[[str, Any], Any]
 _MOST = 2**63 - 1  # a journal, a database and a wire can hold it
@@ -179,3 +180,13 @@ def check_struct(
 def anything(_name: str, value: Any) -> Any:
     """Take any value: what reads the option checks it."""
     return value
+
+
+def identifier(name: str, value: Any) -> str:
+    """A name that is printed, traced and may become a tool's: as strict as a session's id."""
+    return check_identifier(text(name, value), name)
+
+
+def label(name: str, value: Any) -> str:
+    """An id that somebody else made up: one line of text."""
+    return check_label(text(name, value), name)

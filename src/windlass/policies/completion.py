@@ -117,14 +117,14 @@ class CompletionOptions(OptionGroup, frozen=True, kw_only=True):
     """Tools that must have worked before the run is done; of a nested list any one."""
 
     @property
-    def required(self) -> tuple[tuple[str, ...], ...]:
+    def required_tools(self) -> tuple[tuple[str, ...], ...]:
         """The tools that must have worked."""
         return self.require_successful_tools or ()
 
     @property
     def awaited_tools(self) -> frozenset[str]:
         """Names of all tools that the end of a run waits for."""
-        names = {name for group in self.required for name in group}
+        names = {name for group in self.required_tools for name in group}
         return frozenset({*names, *(self.stop_after_successful_tools or ())})
 
 
@@ -154,7 +154,7 @@ def build(ctx: BuildContext) -> Policies:
     """Build the policy, unless the rule of the kernel is the whole of it."""
     options, sentinel = CompletionOptions.read(ctx.values), ctx.sentinel
     until_done, shape = options.loop_until_done, options.turn_policy
-    stop_after, required = options.stop_after_successful_tools, options.required
+    stop_after, required = options.stop_after_successful_tools, options.required_tools
     if not (until_done or sentinel is not None or required or stop_after or shape is not None):
         return ()
     said, nudge = sentinel or SENTINEL, options.nudge

@@ -53,7 +53,7 @@ def build(ctx: BuildContext) -> Policies:
         None if judge is None else _build_judge(ctx, "verify_completion_judge", judge),
         None if done is None else _build_judge(ctx, "done_judge", done),
         options.max_verify_attempts,
-        CompletionOptions.read(ctx.values).required,
+        CompletionOptions.read(ctx.values).required_tools,
     )
     return (policy,)
 

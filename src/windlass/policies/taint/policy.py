@@ -32,14 +32,9 @@ _SPOKEN = (None, "steer", "follow_up", "resume")  # kinds of what a person says
 def build(ctx: BuildContext) -> Policies:
     """Build the policy, where the option asks for it or a tool carries labels."""
     rules = TaintOptions.read(ctx.values).taint
-    if rules is False or (rules is None and not has_labels(ctx.tools)):
+    if rules is False or (rules is None and not ctx.has_labelled_tool):
         return ()
     return (ThirdLeg(rules or Taint()),)
-
-
-def has_labels(tools: Iterable[Tool]) -> bool:
-    """Return whether any tool says what it reads or sends."""
-    return any([labels_of(tool.annotations) is not None for tool in tools])
 
 
 class ThirdLeg(Policy[TaintState]):

@@ -35,7 +35,7 @@ def build(ctx: BuildContext) -> Policies:
     turns, control = ctx.turns, TurnLimitOptions.read(ctx.values).loop_control
     if turns is None or (control is None and turns.mode != "adaptive" and not turns.expose):
         return ()
-    return (LoopControl(turns, control, CompletionOptions.read(ctx.values).required),)
+    return (LoopControl(turns, control, CompletionOptions.read(ctx.values).required_tools),)
 
 
 class Controls(Facts):
