@@ -47,6 +47,11 @@ def labels_of(annotations: Mapping[str, Any]) -> frozenset[Label] | None:
     return frozenset([label for label in said if annotations[label]])
 
 
+def has_labels(annotations: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether any of these tools, by its annotations, says what it reads or sends."""
+    return any([labels_of(each) is not None for each in annotations])
+
+
 def assume_labels(annotations: Mapping[str, Any]) -> frozenset[Label]:
     """What is taken to be true of a tool that says nothing of this, from what else it says."""
     level, kind = annotations.get("side_effect_level"), annotations.get("kind")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from windlass.access.taint import has_labels
 from windlass.engine.model_options import ModelOptions
 from windlass.loop.policy import Policy
 from windlass.options.index import GROUPS
@@ -51,7 +52,7 @@ def _limits_spending(ctx: BuildContext) -> bool:
 
 
 def _has_labelled_tool(ctx: BuildContext) -> bool:
-    return ctx.has_labelled_tool
+    return has_labels([tool.annotations for tool in ctx.tools])
 
 
 def _has_sentinel(ctx: BuildContext) -> bool:

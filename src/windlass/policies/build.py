@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from windlass.access.taint import labels_of
 from windlass.json_types import JsonObject
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
@@ -62,8 +61,3 @@ class BuildContext:
     def max_turns(self) -> int | None:
         """Turns that a run may take at most."""
         return self.limits.iterations if self.turns is None else self.turns.max
-
-    @property
-    def has_labelled_tool(self) -> bool:
-        """Whether any tool says what it reads or sends."""
-        return any([labels_of(tool.annotations) is not None for tool in self.tools])

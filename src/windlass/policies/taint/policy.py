@@ -12,6 +12,7 @@ from windlass.access.taint import (
     TaintState,
     assume_labels,
     from_the_prompt,
+    has_labels,
     labels_of,
 )
 from windlass.events import JournalEntry, Remembered, Said, SessionOpened, TaintAdded
@@ -32,7 +33,9 @@ _SPOKEN = (None, "steer", "follow_up", "resume")  # kinds of what a person says
 def build(ctx: BuildContext) -> Policies:
     """Build the policy, where the option asks for it or a tool carries labels."""
     rules = TaintOptions.read(ctx.values).taint
-    if rules is False or (rules is None and not ctx.has_labelled_tool):
+    if rules is False or (
+        rules is None and not has_labels([tool.annotations for tool in ctx.tools])
+    ):
         return ()
     return (ThirdLeg(rules or Taint()),)
 
