@@ -11,9 +11,5 @@ PROVE_KILLS = os.environ.get("WINDLASS_PROVE_KILLS") == "1"
 
 
 def pick_size(sample: T, whole: T) -> T:
-    """Return `whole` under WINDLASS_PROVE_KILLS=1, else `sample`.
-
-    A step that shares a factor with the number of places in a turn misses some kinds of them: assert
-    the kinds that the report names.
-    """
+    """Return `whole` under WINDLASS_PROVE_KILLS=1, else `sample`."""
     return whole if PROVE_KILLS else sample

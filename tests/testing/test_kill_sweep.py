@@ -41,8 +41,14 @@ def test_commits_and_random_instants_are_swept_too():
     assert report.instants + report.untouched >= 10
 
 
-def test_every_second_point():
-    assert kill_sweep(toys.keyed, every=2).kills == 6
+def test_every_second_point_and_each_name_that_this_skips():
+    report = kill_sweep(toys.keyed, every=2)
+    assert report.points == {
+        "effect.before": 3,
+        "ledger.before_commit": 3,
+        "effect.after": 1,
+        "ledger.after_commit": 1,
+    }
 
 
 def test_shards_share_the_work():

@@ -14,6 +14,5 @@ from . import scenes
 def test_what_was_found_survives_a_kill_anywhere(every: int) -> None:
     report = kill_sweep(scenes.scenario, check=scenes.check, commits=True, every=every)
     report.assert_ok()
-    if every < 3:  # a coarse sweep may step over a kind of place
-        kinds = {"model.before_request", "tool.before_call", "journal.after_commit"}
-        assert kinds <= set(report.points)
+    kinds = {"model.before_request", "tool.before_call", "journal.after_commit"}
+    assert kinds <= set(report.points)

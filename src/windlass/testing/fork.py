@@ -28,9 +28,10 @@ from windlass import seams
 
 
 class AtPoint(msgspec.Struct, frozen=True):
-    """When the process passes a named point for the `number`-th time, whatever its name."""
+    """When the process passes a point for the `number`-th time: any point, or those of one name."""
 
     number: int
+    name: str = ""
 
 
 class AtCommit(msgspec.Struct, frozen=True):
@@ -160,12 +161,12 @@ def _run(body: Callable[[], Any], folder: Path, kill: Kill | None) -> Ended:
     points: Counter[str] = Counter()
     passed, committed = itertools.count(1), itertools.count(1)
     commits = 0
-    last_point = kill.number if isinstance(kill, AtPoint) else 0
+    last_point, only = (kill.number, kill.name) if isinstance(kill, AtPoint) else (0, "")
     last_commit = kill.number if isinstance(kill, AtCommit) else 0
 
     def on_point(name: str) -> None:
         points[name] += 1
-        if next(passed) == last_point:
+        if (not only or name == only) and next(passed) == last_point:
             _die(folder, name)
 
     def committing() -> None:

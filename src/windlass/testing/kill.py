@@ -157,10 +157,10 @@ def kill_sweep(
     kill_sweep(scenario, commits=True, instants=100).assert_ok()
     ```
     It is killed at the first named point (`seams.point`) it passes, then at the second, and so on
-    until a run ends untouched (`every=5`: at each fifth); with `commits` also at each commit to
-    SQLite; then at `instants` random moments. After each kill `resume` (by default the scenario
-    again) runs in a fresh process; with `kill_resume` that one is killed once too. Then `check` looks,
-    in a process of its own. Effects are compared with those of a run that was left alone. `shard=(i, n)`
+    until a run ends untouched (`every=5`: at each fifth, and once at each name that this skipped);
+    with `commits` also at each commit to SQLite; then at `instants` random moments. After each kill
+    `resume` (by default the scenario again) runs in a fresh process; with `kill_resume` that one is
+    killed once too. Then `check` looks, in a process of its own. Effects are compared with those of a run that was left alone. `shard=(i, n)`
     does one n-th of the work, for n test processes side by side; `keep` leaves the folders for you.
 
     The functions must stand at the top of a module: they run in a clean process that loads it anew,
@@ -203,6 +203,7 @@ class _Sweep:
             gc.freeze()  # a collection in a child would copy every page it looks at
             untouched = self._baseline(next(self.folders))
             self._sweep(AtPoint, sum(untouched.points.values()))
+            self._sweep_skipped_points(untouched.points)
             if self.plan.commits:
                 self._sweep(AtCommit, untouched.commits)
             index, shards = self.plan.shard
@@ -242,6 +243,12 @@ class _Sweep:
             # ends before a number that the undisturbed one did not reach either.
             if not self._trial(kind(number)) and number > expected:
                 return
+
+    def _sweep_skipped_points(self, passed: dict[str, int]) -> None:
+        """Kill once at each name that the steps of `every` never met."""
+        if self.plan.every > 1:
+            for name in sorted(passed.keys() - self.points.keys()):
+                self._trial(AtPoint((passed[name] + 1) // 2, name))
 
     def _trial(self, kill: Kill) -> bool:
         """Kill, go on, compare. False when the run ended before the kill came."""
