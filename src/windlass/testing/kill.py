@@ -160,8 +160,9 @@ def kill_sweep(
     until a run ends untouched (`every=5`: at each fifth, and once at each name that this skipped);
     with `commits` also at each commit to SQLite; then at `instants` random moments. After each kill
     `resume` (by default the scenario again) runs in a fresh process; with `kill_resume` that one is
-    killed once too. Then `check` looks, in a process of its own. Effects are compared with those of a run that was left alone. `shard=(i, n)`
-    does one n-th of the work, for n test processes side by side; `keep` leaves the folders for you.
+    killed once too. Then `check` looks, in a process of its own. Effects are compared with those of a
+    run that was left alone. `shard=(i, n)` does one n-th of the work, for n test processes side by
+    side; `keep` leaves the folders for you.
 
     The functions must stand at the top of a module: they run in a clean process that loads it anew,
     because a process with threads must not fork. `inline=True` forks from this one instead.
