@@ -1,1 +1,1 @@
-"""One file for each wire format, and one for what its replies look like."""
+"""Wire formats of providers: a folder for each, and the parts that they share."""

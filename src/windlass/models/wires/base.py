@@ -1,4 +1,4 @@
-"""What the wires share: a model behind HTTP, how it is reached, and its requests in pieces.
+"""Base of the HTTP wires: a model's endpoint, its transport, and requests in pieces.
 
 A request is a head (made once for a frame), the messages (each made once, see `view.py`) and the
 tail. Nothing of it depends on anything but the request and the model's own name, so the same
@@ -53,14 +53,14 @@ _T = TypeVar("_T")
 
 
 class EncodedFrame(msgspec.Struct, frozen=True):
-    """A frame as a wire writes it, up to the first message."""
+    """A frame as encoded by a wire, up to the first message."""
 
     head: bytes
     names: dict[str, str]  # tools under a name of the wire's own: wire -> ours
 
 
 class Access(TypedDict, total=False):
-    """How a model is reached, the same on every wire; what is None is as if it were not there.
+    """Options that reach a model, the same on every wire; None counts as absent.
 
     Without an `endpoint` the provider's is taken, at the address that the environment gives it.
     """
@@ -76,7 +76,7 @@ class Access(TypedDict, total=False):
 
 
 class HttpModel(Model):
-    """A model behind an HTTP wire. The wires say what a request and a reply look like."""
+    """Base class of a model behind HTTP. Wires define how a request and a reply look."""
 
     remote = True
     reports_parts = True
@@ -135,7 +135,7 @@ class HttpModel(Model):
 
     @classmethod
     def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
-        """The endpoint of a provider by its name; one that nobody knows is like the wire's own."""
+        """Return the endpoint of a provider by name; an unknown one gets the wire's default."""
         if (known := ENDPOINTS.get(provider)) is not None:
             return known
         return msgspec.structs.replace(ENDPOINTS[cls.home], name=provider)
@@ -193,25 +193,25 @@ class HttpModel(Model):
         raise NotImplementedError
 
     def _head(self, frame: Frame) -> bytes:
-        """The request up to its first message, behind which comes a comma if there is one."""
+        """Encode the request up to its first message, without a comma after it."""
         raise NotImplementedError
 
     def _message(self, message: Message) -> bytes:
-        """The message and a comma, or nothing at all."""
+        """Encode a message followed by a comma, or return no bytes for an empty one."""
         raise NotImplementedError
 
     def _count_system_messages(self, messages: Sequence[Message]) -> int:
-        """How many of the first messages belong into the system prompt."""
+        """Count the leading messages that belong to the system prompt."""
         return 0
 
     def decoder(self, request: Request, emit: Emit) -> Decoder:
-        """What turns the bytes of the reply into a `Response`; no network needed."""
+        """Build the decoder that turns the reply's bytes into a `Response`; needs no network."""
         raise NotImplementedError
 
     # ----------------------------------------------------------------------- the request
 
     def encode(self, request: Request) -> list[bytes]:
-        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        """Encode the request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         messages, frame = request.messages, request.frame
         skip = (
             self._count_system_messages(messages)
@@ -219,8 +219,8 @@ class HttpModel(Model):
             else 0
         )
         if skip:
-            said = [frame.system or "", *(message.text for message in messages[:skip])]
-            frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, said)))
+            system_texts = [frame.system or "", *(message.text for message in messages[:skip])]
+            frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, system_texts)))
             head = self._head(frame)
             above = {id(message) for message in messages[:skip]}
             body = pieces(
@@ -241,14 +241,14 @@ class HttpModel(Model):
         return body
 
     def _pieces(self, messages: Sequence[Message]) -> list[bytes]:
-        """The messages, of which only the new ones are encoded."""
+        """Encode the messages; those encoded before are taken from the cache."""
         return pieces(messages, self._cached, self._message)
 
     def _tail(self, request: Request) -> list[bytes]:
         return [self._message(message) for message in request.tail]
 
     def encode_frame(self, frame: Frame) -> EncodedFrame:
-        """The frame's bytes, made once as long as somebody holds the frame."""
+        """Encode the frame, once for as long as the frame object is alive."""
         key = id(frame)
         found = self._frames.get(key)
         if found is not None and found[0]() is frame:
@@ -264,7 +264,7 @@ class HttpModel(Model):
     # ----------------------------------------------------------------------- the call
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Ask the provider, streamed or plain as the settings say."""
+        """Call the provider, streamed or plain as the settings say."""
         self.check()
         settings, body = request.frame.settings, self.encode(request)
         response = await self._exchange(settings, body, self.decoder(request, emit))
@@ -286,7 +286,7 @@ class HttpModel(Model):
         return await self._send(settings, body, at, read)
 
     async def _question(self, settings: Settings, body: Sequence[bytes], at: str) -> JsonObject:
-        """Ask something beside the conversation, as how many tokens it has: one object answers."""
+        """Post a question outside the conversation, such as a token count, and return its object."""
 
         async def read(reply: HttpReply, _deadline: Deadline) -> JsonObject:
             answer = await transport.read_whole(reply, _ERROR_BODY)
@@ -364,25 +364,25 @@ class HttpModel(Model):
         return response
 
     def _server_hint(self) -> str:
-        """What to do about a server of one's own that is not there."""
+        """Return the advice shown when a local or self-hosted server does not answer."""
         if self._own_url or not self.endpoint.base_env:
             return "is the server running?"
         return f"start the server, or say in {self.endpoint.base_env[0]} where it is"
 
     def _patience(self, total: float) -> float | None:
-        """How long the first event may take: a model may think, or read a long prompt, in silence."""
+        """Return how long the first event may take: thinking and long prompts delay it."""
         return total if self.caps.thinking or not self.endpoint.key_env else self.timeouts.first
 
     async def _address_request(
         self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
-        """Where this request goes and under which headers: a wire may sign, or fetch a token."""
+        """Return the URL and headers of a request; a wire may sign it or fetch a token here."""
         return at or self.url, self._headers()
 
     def _key_headers(self, key: str) -> dict[str, str]:
-        """The key in its header: as the provider is configured, else as the wire has it."""
-        told = self.endpoint.auth(key)
-        return self._auth(key) if told is None else told
+        """Build the header of the API key, as the provider is configured or as the wire has it."""
+        configured = self.endpoint.auth(key)
+        return self._auth(key) if configured is None else configured
 
     def _headers(self) -> dict[str, str]:
         auth: dict[str, str] = {}
@@ -406,13 +406,13 @@ class HttpModel(Model):
             await self._transport.aclose()
 
     def price(self, usage: Usage) -> float:
-        """Dollars, as billed or else by the catalog."""
+        """Return the dollars of a usage, as billed or else by the price catalogue."""
         if usage.cost_usd is not None:
             return usage.cost_usd
         return prices.price_usage(self.tariff, self.provider, self.name, usage)
 
     def unpriced(self) -> Model | None:
-        """Itself, unless the catalog or `[llm.prices]` knows it; a server of one's own is free."""
+        """Return the model itself if nothing gives its price; self-hosted servers are free."""
         return None if self.tariff.known or self.provider in prices.FREE else self
 
 

@@ -1,4 +1,4 @@
-"""A JSON Schema as Claude's structured output takes it: closed objects, and few words of the language.
+"""JSON Schema and thinking settings as Claude's models take them, on every wire.
 
 What the wire has no word for (a smallest number, a longest text) is told in the description, and
 whoever asked for the schema checks the answer against the whole of it.
@@ -27,7 +27,7 @@ _SILENT: Final = frozenset({"$schema", "$id", "$comment", "examples", "additiona
 
 
 def close_objects(schema: JsonObject, path: str = "the schema") -> JsonObject:
-    """The schema with every object closed: `close_objects({"type": "object", "properties": {…}})`.
+    """Close every object of a schema: `close_objects({"type": "object", …})`.
 
     Raises `ConfigError` for an object whose keys the schema does not name: closed, it could only be
     empty.
@@ -41,7 +41,7 @@ def close_objects(schema: JsonObject, path: str = "the schema") -> JsonObject:
 
 
 def open_object(schema: JsonObject, path: str = "the schema") -> str | None:
-    """Where an object stands that cannot be closed, or None."""
+    """Return the path of an object that cannot be closed, or None."""
     if _is_object(schema) and not schema.get("properties"):
         free = schema.get("additionalProperties", True)
         if free is not False and not any(word in schema for word in ("$ref", "anyOf", "allOf")):
@@ -62,7 +62,7 @@ def _is_object(schema: JsonObject) -> bool:
 
 
 def _parts(schema: JsonObject) -> list[tuple[str, JsonObject]]:
-    """The schemas inside, each with where it stands."""
+    """Return the schemas inside a schema, each with its path."""
     found: list[tuple[str, object]] = []
     for word in ("properties", "$defs", "definitions"):
         inner = schema.get(word)
@@ -134,7 +134,7 @@ _LEVELS: Final = tuple(_BUDGETS)
 
 
 class Thinks(msgspec.Struct, frozen=True):
-    """What a request says of thinking: the provider's own object, and how hard to try."""
+    """The thinking part of a request: the provider's own object, and the effort."""
 
     thinking: JsonObject | None = None
     effort: str | None = None
@@ -151,25 +151,25 @@ class Thinks(msgspec.Struct, frozen=True):
 
 
 def is_forced(settings: Settings) -> bool:
-    """Whether the model must call a tool."""
+    """Check whether the model must call a tool."""
     return settings.tool_choice not in (None, "auto", "none")
 
 
 def claude_thinking(
     caps: Capabilities, settings: Settings, limit: int, *, forced: bool = False
 ) -> Thinks:
-    """How this model is told what `settings.thinking` asks for, in a reply of at most `limit` tokens.
+    """Translate `settings.thinking` for a Claude model, in a reply of at most `limit` tokens.
 
     A call that may not be declined (`forced`) and thinking on a budget exclude each other: the call
     is then asked for without thinking, since it is what the answer must be.
     """
-    asked = settings.thinking
-    options = asked if isinstance(asked, dict) else {}
+    thinking = settings.thinking
+    options = thinking if isinstance(thinking, dict) else {}
     if "type" in options:
         thinks = Thinks(options)
-    elif asked is None or (caps.known and not caps.thinking):
+    elif thinking is None or (caps.known and not caps.thinking):
         return Thinks()
-    elif asked is False or options.get("mode") == "disabled" or options.get("effort") == "none":
+    elif thinking is False or options.get("mode") == "disabled" or options.get("effort") == "none":
         return Thinks(None if caps.always_thinks else OFF)
     else:
         thinks = _lower_thinking(caps, options, settings, limit)
@@ -202,7 +202,7 @@ def _lower_thinking(
 
 
 def opener(messages: Sequence[Message]) -> Message | None:
-    """The reply that began the turn at the end of these messages, if it called tools.
+    """Return the reply that began the last turn of these messages, if it called tools.
 
     Calls and their results are one turn, however many there are; whoever else speaks ends it.
     """
@@ -222,7 +222,7 @@ def _speaks(block: Block) -> bool:
 
 
 def nearest_level(asked: object, levels: tuple[str, ...]) -> str | None:
-    """The level that the model has and that is nearest to the one asked for, the lower of two."""
+    """Return the model's level nearest to the one asked for, the lower of two."""
     if asked in levels:
         return str(asked)
     known = [level for level in levels if level in _LEVELS]
@@ -233,7 +233,7 @@ def nearest_level(asked: object, levels: tuple[str, ...]) -> str | None:
 
 
 def claude_betas(caps: Capabilities, settings: Settings, *, on: bool) -> list[str]:
-    """The beta features of a request: those asked for, and thinking between calls.
+    """List the beta features of a request: those asked for, and interleaved thinking.
 
     The latter is asked for with thinking (`on`) or by itself, and only of models that want to be
     asked: by their row, or because nobody knows them. Others do it unasked, or cannot.

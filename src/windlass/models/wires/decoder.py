@@ -19,10 +19,10 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class Framing(Protocol):
-    """Takes a stream apart into named pieces, whatever the network did to its bytes."""
+    """A splitter of a stream into named pieces, however the network cut its bytes."""
 
     def feed(self, chunk: bytes) -> Sequence[tuple[str, bytes]]:
-        """The pieces that this chunk completes."""
+        """Return the pieces that this chunk completes."""
         ...
 
 
@@ -45,7 +45,7 @@ class Decoder:
         self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
 
     def feed(self, chunk: bytes) -> bool:
-        """Take the next bytes; whether they brought anything but pings and comments."""
+        """Take the next bytes; return whether they held more than pings and comments."""
         frames = self._frames
         if frames is None:
             if (frames := self._begin(chunk)) is None:
@@ -61,7 +61,7 @@ class Decoder:
         return progress
 
     def finish(self) -> Response:
-        """The reply, or the error that it is."""
+        """Return the complete reply, or raise the error that it carries."""
         if self._frames is not None:
             if not (self.done or self.complete):
                 raise StreamBroken("the stream ended before the reply did")
@@ -80,7 +80,7 @@ class Decoder:
         return self._emit_whole_reply(self._whole(body))
 
     def partial(self) -> Response | None:
-        """What came of a reply that was cut: its blocks and its usage so far; None: nothing."""
+        """Return what arrived of a reply that was cut off: blocks and usage; None for nothing."""
         self.emit = silent
         if self._frames is None:
             body = b"".join(self._body).strip()
@@ -93,7 +93,7 @@ class Decoder:
             return None
 
     def _begin(self, chunk: bytes) -> Framing | None:
-        """A decoder for an event stream once the bytes look like one; else they are one body."""
+        """Choose between an event stream and one body by the first bytes."""
         self._body.append(chunk)
         if self._size == 0:
             start = b"".join(self._body)
@@ -108,7 +108,7 @@ class Decoder:
         return None
 
     def _framing(self, start: bytes) -> Framing | None:
-        """What takes a stream apart that begins like this; None where it is one JSON body."""
+        """Build the splitter of a stream that begins like this; None for one JSON body."""
         return SSEDecoder() if start[0] in b":edir" else None  # a comment, event, data, id, retry
 
     def _json(self, data: bytes) -> JsonObject:
@@ -122,7 +122,7 @@ class Decoder:
         return value
 
     def _chunk(self, name: str, data: bytes) -> JsonObject:
-        """An event in OpenAI's manner; an error that it carries, or is, is raised."""
+        """Parse an event of OpenAI's shape; raise the error that it carries or is."""
         chunk = self._json(data)
         if error := chunk.get("error"):
             raise from_stream(error, self.source)

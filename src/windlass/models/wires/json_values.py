@@ -1,4 +1,4 @@
-"""What wires read out of replies and write into requests: JSON that may be anything, and names.
+"""JSON values of replies and requests, and names that every provider takes.
 
 A reply may hold anything anywhere; what reads it takes it for what it should be, or for nothing.
 """
@@ -22,7 +22,7 @@ _read: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
 
 def loads(data: bytes) -> Any:
-    """The JSON value, also where the bytes are no valid Unicode; else `ValueError`.
+    """Parse JSON, also where the bytes are no valid Unicode; raise `ValueError` otherwise.
 
     `RecursionError` is one of the ways in which a reply is no JSON.
     """
@@ -33,7 +33,7 @@ def loads(data: bytes) -> Any:
 
 
 def arguments(raw: object) -> tuple[JsonObject, str | None]:
-    """A call's arguments, and their own text where they are no JSON object.
+    """Parse a call's arguments; return also their text where they are no JSON object.
 
     Nothing, `null`, `""` and `"{}"` all mean no arguments; an object that was encoded twice is
     decoded twice.
@@ -56,7 +56,7 @@ def arguments(raw: object) -> tuple[JsonObject, str | None]:
 
 
 def _parse_json(text: str) -> object:
-    """The JSON value, or `NotImplemented` for what is none."""
+    """Parse JSON text; return `NotImplemented` where it is none."""
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):  # half a surrogate pair is a ValueError too
@@ -73,39 +73,39 @@ def _no_constant(name: str) -> object:
 
 
 def call_id(given: object) -> str:
-    """The provider's id of a call, or one of our own where it gave none."""
+    """Return the provider's id of a call, or a new id where it gave none."""
     return given if isinstance(given, str) and given else seams.new_id("call")
 
 
 def as_dict(value: object) -> JsonObject:
-    """The object, or an empty one."""
+    """Return the object, or an empty one."""
     return value if is_object(value) else {}
 
 
 def as_list(value: object) -> list[Any]:
-    """The array, or an empty one."""
+    """Return the array, or an empty one."""
     return value if is_list(value) else []
 
 
 def as_text(value: object) -> str:
-    """The text, or none."""
+    """Return the text, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def amount(value: object) -> float | None:
-    """The sum in dollars, or None for what is none."""
+    """Return an amount in dollars, or None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**53:
         return None
     return float(value)
 
 
 def whole(value: object) -> int:
-    """The count, or 0."""
+    """Return a positive count, or 0 for any other value."""
     return value if type(value) is int and value > 0 else 0
 
 
 def dumps(value: object) -> bytes:
-    """JSON bytes of anything, also of text that is no valid Unicode and of very large numbers."""
+    """Encode anything as JSON, also invalid Unicode and very large numbers."""
     try:
         return msgspec.json.encode(value)
     except (UnicodeEncodeError, OverflowError):
@@ -114,7 +114,7 @@ def dumps(value: object) -> bytes:
 
 
 def _valid(value: object) -> Any:
-    """The value with halves of surrogate pairs replaced: no journal and no wire could carry them."""
+    """Replace halves of surrogate pairs, which no journal and no wire could carry."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if is_object(value):
@@ -130,7 +130,7 @@ _MARKED: Final = re.compile(r"-x[0-9a-f]{10}\Z")
 
 @lru_cache(maxsize=8192)
 def safe_name(name: str, limit: int = 64) -> str:
-    """A name every provider takes: itself, or a readable stem with a mark made of the whole name.
+    """Return a name that every provider takes: itself, or a stem with a hash of the name.
 
     A function of the name alone, so that a message reads the same in every request. A name that
     already looks marked is marked again, so that two names never meet.
@@ -143,7 +143,7 @@ def safe_name(name: str, limit: int = 64) -> str:
 
 
 def join_url(base: str, path: str, *, when: Callable[[str], str]) -> str:
-    """`base` with `path` after what `when` makes of its own path; a query stays at the end."""
+    """Join `path` to the URL `base`, whose own path `when` adapts; a query stays last."""
     parts = urlsplit(base)
     own = parts.path.rstrip("/")
     if not own.endswith(path):

@@ -1,4 +1,4 @@
-"""`/no_think`: how a model that has no switch for its thinking is told in words not to think.
+"""`/no_think`: text that turns thinking off where a model has no switch for it.
 
 The words stand behind everything the user said, not only the last of it, so that a message has the
 same bytes in every request; such models go by the last one they read.
@@ -20,7 +20,7 @@ WORDS: Final = "/no_think"
 
 
 def thinks_not(asked: bool | JsonObject | None) -> bool:
-    """Whether `settings.thinking` asks for no thinking at all."""
+    """Check whether `settings.thinking` asks for no thinking at all."""
     if not isinstance(asked, dict):
         return asked is False
     off = (asked.get("mode"), asked.get("type"))  # the second is how Claude's own dict says it
@@ -28,7 +28,7 @@ def thinks_not(asked: bool | JsonObject | None) -> bool:
 
 
 def told_not_to_think(request: Request, caps: Capabilities) -> Request:
-    """The request with the words in it where the model's row wants them and thinking is off."""
+    """Append `/no_think` to user messages where the model needs it and thinking is off."""
     if caps.lowering != "no_think" or not thinks_not(request.frame.settings.thinking):
         return request
     return Request(
@@ -39,7 +39,7 @@ def told_not_to_think(request: Request, caps: Capabilities) -> Request:
 
 
 def append_no_think(message: Message) -> Message:
-    """A user's message with the words behind its own: `"Why?"` -> `"Why? /no_think"`."""
+    """Append the text to a user's message: `"Why?"` -> `"Why? /no_think"`."""
     if message.role != "user" or message.text.rstrip().endswith(WORDS):
         return message
     content = list(message.content)

@@ -1,4 +1,4 @@
-"""Small parts of a request that several wires write alike."""
+"""Parts of a request that several wires share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
 
 
 def set_given(body: JsonObject, **values: Any) -> None:
-    """Set what is not None."""
+    """Set the values that are not None."""
     body.update({key: value for key, value in values.items() if value is not None})
 
 
@@ -25,7 +25,7 @@ _MEET: Final = ("reasoning", "thinking", "chat_template_kwargs", "stream_options
 
 
 def join(body: JsonObject, extra: JsonObject) -> None:
-    """The user's own fields: lists of tools grow, a few objects are joined, all else is replaced."""
+    """Merge the user's own fields: extend tool lists, merge some objects, replace the rest."""
     for key, value in extra.items():
         known = body.get(key)
         if key in _GROW and is_list(known) and is_sequence(value):
@@ -39,14 +39,14 @@ def join(body: JsonObject, extra: JsonObject) -> None:
 
 
 def schema(parameters: JsonObject) -> JsonObject:
-    """A tool's schema as providers want it: of an object."""
+    """Return a tool's schema as an object schema, which providers require."""
     if parameters.get("type") == "object":
         return parameters
     return {"type": "object", "properties": {}, **parameters}
 
 
 def said_error(result: ToolResult) -> str:
-    """The words of a result for a wire that has no other place to say that it is an error."""
+    """Return a result's text, marked as an error for wires without an error field."""
     text = result.text
     if result.is_error and not text.lower().startswith("error"):
         return f"Error: {text}"
@@ -54,7 +54,7 @@ def said_error(result: ToolResult) -> str:
 
 
 def inline(file: Image | Document) -> tuple[str, str] | None:
-    """Media type and base64 of a picture or document that is here, be it in a `data:` address."""
+    """Return media type and base64 of a file held inline, also in a `data:` URL."""
     if file.url is None:
         return file.media_type, file.data or ""
     if not file.url.startswith("data:"):
@@ -66,7 +66,7 @@ def inline(file: Image | Document) -> tuple[str, str] | None:
 
 
 def readable(document: Document) -> str | None:
-    """The words of a document that is text, under its title; None for any other."""
+    """Return the text of a text document under its title; None for any other."""
     if document.url is not None or not document.media_type.startswith(_TEXT_LIKE):
         return None
     text = base64.b64decode(document.data or "").decode("utf-8", "replace")
@@ -74,7 +74,7 @@ def readable(document: Document) -> str | None:
 
 
 def wanted_tool(settings: Settings, frame: Frame) -> tuple[Choice | None, str]:
-    """What `tool_choice` asks for, and the name where it asks for one tool."""
+    """Return what `tool_choice` asks for, and the name where it asks for one tool."""
     match asked := settings.tool_choice:
         case None | "auto" | "none" | "required":
             return asked, ""

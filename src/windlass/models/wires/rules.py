@@ -1,4 +1,4 @@
-"""What the rules share: a refusal, and how they are told which signatures are right."""
+"""The error of a refused request, and the type of signature functions, for all rules."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TypeAlias
 from windlass.json_types import JsonObject
 
 Data: TypeAlias = JsonObject
-#: Makes the signature of a text, where somebody can: a provider knows its own, nobody else does.
+#: Computes the signature of a text. Only fake providers can: real ones keep their key.
 Sign: TypeAlias = Callable[[str], str]
 
 
 class Rejected(Exception):
-    """A request the provider refuses, in its own words."""
+    """A request that the provider refuses, with its error message."""
 
     def __init__(
         self, message: str, *, status: int = 400, code: str | None = None, param: str | None = None

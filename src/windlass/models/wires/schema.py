@@ -1,4 +1,4 @@
-"""Schemas a provider can hold a model to: which ones qualify, and how an answer's is asked for."""
+"""Strict schemas: which ones a provider can enforce, and how an answer's is requested."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEEPEST: Final = 32
 
 
 def can_be_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether every object in the schema is closed and requires all that it names.
+    """Check whether every object in the schema is closed and requires all its properties.
 
     `can_be_strict({"type": "object", "properties": {}, "additionalProperties": False})`
     """
@@ -54,7 +54,7 @@ def _holds(schema: object, depth: int) -> bool:
 
 
 def answer_format(settings: Settings) -> JsonObject | None:
-    """The form of the answer as Responses writes it; Chat Completions wraps the schema once more."""
+    """Build the Responses format of an answer; Chat Completions wraps the schema again."""
     if settings.schema is not None:
         title = settings.schema.get("title")
         return {

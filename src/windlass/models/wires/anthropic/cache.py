@@ -1,4 +1,4 @@
-"""Where a Messages request is marked for Anthropic's prompt cache, as edits of its encoded bytes.
+"""Cache marks of an Anthropic Messages request, set as edits of its encoded bytes.
 
 The marks move from turn to turn and are no part of what is cached, so a message's own bytes stay
 what they were and only the copy in this request is marked.
@@ -19,7 +19,7 @@ _PLAIN: Final = {"type": "ephemeral"}
 
 
 def mark_of(settings: Settings, caching: bool) -> JsonObject | None:
-    """The mark to set, or None: `settings.cache` decides, and where it is silent the model's row.
+    """Return the cache mark to set, or None; `settings.cache` overrides the model's default.
 
     A `cache_control` in `extra` (one with `ttl` "1h", say) is the mark for every place, as a longer
     life may not stand behind a shorter one.
@@ -32,7 +32,7 @@ def mark_of(settings: Settings, caching: bool) -> JsonObject | None:
 
 
 def add_cache_mark(piece: bytes, mark: JsonObject) -> bytes:
-    """An encoded message (or several) with the mark on its last block."""
+    """Set the cache mark on the last block of an encoded message."""
     end = b"}]}," if piece.endswith(b",") else b"}]}"
     return piece.removesuffix(end) + b',"cache_control":' + dumps(mark) + end
 
@@ -52,7 +52,10 @@ def mark_before(body: list[bytes], after: int, mark: JsonObject) -> None:
 
 
 def last_answered(messages: Sequence[Message], skip: int) -> int | None:
-    """The last message that the request before this one held: what stands before the last reply."""
+    """Return the index of the last message that the previous request already held.
+
+    This is the message before the last reply.
+    """
     at = len(messages) - 1
     while at >= skip and messages[at].role != "assistant":
         at -= 1

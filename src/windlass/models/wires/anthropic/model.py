@@ -1,4 +1,4 @@
-"""Anthropic's Messages wire, `POST /v1/messages`: requests out, replies and streams in.
+"""Anthropic's Messages wire, `POST /v1/messages`: requests, replies and streams.
 
 Also what other servers offer under the same name. Thinking goes back with the signature it came
 with, and blocks that only Anthropic understands go back as they came, both only to the provider
@@ -55,7 +55,7 @@ _TEXTS: Final = ("text/", "application/json", "application/xml")
 
 
 def result_block(result: ToolResult) -> JsonObject:
-    """What a tool answered."""
+    """Build the `tool_result` block of a tool's result."""
     block: JsonObject = {"type": "tool_result", "tool_use_id": safe_name(result.id)}
     if isinstance(result.content, str):
         if result.content:
@@ -77,7 +77,7 @@ def result_block(result: ToolResult) -> JsonObject:
 
 
 def file_block(file: Image | Document) -> JsonObject:
-    """A picture or a document as the wire takes it, or words about it where it does not."""
+    """Convert an image or document to a block, or to text where the wire cannot carry it."""
     kind = "image" if isinstance(file, Image) else "document"
     here = inline(file)
     source: JsonObject | None
@@ -116,7 +116,7 @@ def _words(file: Image | Document, media_type: str) -> str:
 
 
 VERSION: Final = "2023-06-01"
-# a conversation begins with a user, who may not say nothing
+# a conversation begins with a user message, which may not be empty
 _OPENING: Final = b'{"role":"user","content":[{"type":"text","text":"Begin."}]},'
 _MODEL_FIRST: Final = b'{"role":"assistant"'
 MAX_TOKENS: Final = 16_384  # of a reply, where the settings do not say: the wire wants a number
@@ -161,12 +161,12 @@ class AnthropicMessages(HttpModel):
         return url, headers
 
     def decoder(self, request: Request, emit: Emit) -> MessagesDecoder:
-        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        """Build the decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.encode_frame(request.frame).names
         return MessagesDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The tokens of the request as Anthropic counts them; None where nobody can say."""
+        """Count the request's tokens at Anthropic; None where the model has no such count."""
         if not self.caps.counts_tokens:
             return None
         self.check()
@@ -184,7 +184,7 @@ class AnthropicMessages(HttpModel):
     # ----------------------------------------------------------------------- the request
 
     def encode(self, request: Request) -> list[bytes]:
-        """The request's body in pieces: `b"".join(model.encode(request))` is JSON.
+        """Encode the request's body in pieces: `b"".join(model.encode(request))` is JSON.
 
         What is cached ends where the messages end: behind them the tail may change every time.
         """
@@ -198,7 +198,7 @@ class AnthropicMessages(HttpModel):
         return body
 
     def _add_cache_marks(self, body: list[bytes], request: Request) -> list[bytes]:
-        """The body with its cache marks, where the prompt is to be cached."""
+        """Add cache marks to the body where the prompt is to be cached."""
         settings = request.frame.settings
         mark = mark_of(settings, self.caps.prompt_caching)
         if mark is None:
@@ -221,7 +221,10 @@ class AnthropicMessages(HttpModel):
         return body
 
     def _began_without_thought(self, request: Request) -> bool:
-        """Whether the turn was begun without thinking, by another model say: so it must go on."""
+        """Check whether the current turn began without thinking; it must then continue so.
+
+        This happens after a switch from another model.
+        """
         settings = request.frame.settings
         if not settings.thinking or not claude_thinking(self.caps, settings, MAX_TOKENS).budgeted:
             return False
@@ -244,7 +247,11 @@ class AnthropicMessages(HttpModel):
     def _mark_far(
         self, held: list[bytes], messages: Sequence[Message], skip: int, mark: JsonObject
     ) -> None:
-        """A turn of very many blocks hides what was cached before it, unless that is marked too."""
+        """Mark the end of the previous request in a turn of very many blocks.
+
+        The provider looks back over a limited number of blocks and would not find the
+        cached part.
+        """
         before = last_answered(messages, skip)
         if before is None:
             return
@@ -408,7 +415,7 @@ def _output(settings: Settings, effort: str | None) -> JsonObject:
 
 
 def _add(body: JsonObject, extra: JsonObject) -> None:
-    """Put in what the user wants besides; `output_config` has several homes and is merged."""
+    """Merge the user's own fields into the body; `output_config` is merged key by key."""
     for word, value in extra.items():
         if word in ("messages", "cache_control"):
             continue

@@ -1,4 +1,4 @@
-"""What comes back over Anthropic's wire, streamed or plain, made into one `Response`."""
+"""Decoder of Anthropic's replies, streamed or plain, into one `Response`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _TextPiece(msgspec.Struct, tag_field="type", tag="text_delta", gc=False):
 
 
 class _Piece(msgspec.Struct, tag_field="type", tag="content_block_delta", gc=False):
-    """Most of a stream is this, so it is read without a detour over dicts."""
+    """The most frequent event of a stream, decoded without a dict in between."""
 
     index: Annotated[int, msgspec.Meta(ge=0)]
     delta: _TextPiece
@@ -49,7 +49,7 @@ _pieces: Final = msgspec.json.Decoder(_Piece).decode
 
 
 class _Open:
-    """A block that is still being written."""
+    """A block that is still being streamed."""
 
     __slots__ = ("block", "json", "parts")
 
@@ -247,7 +247,7 @@ class MessagesDecoder(Decoder):
 
 
 def _merge(block: JsonObject, delta: JsonObject) -> None:
-    """A delta of a kind nobody here knows: text is appended, lists grow, the rest is replaced."""
+    """Merge a delta of an unknown type: append text, extend lists, replace the rest."""
     for key, value in delta.items():
         if key == "type" or value is None:
             continue

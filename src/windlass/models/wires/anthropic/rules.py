@@ -1,4 +1,4 @@
-"""What Anthropic refuses, in its own words: the rules of a Messages request."""
+"""Rules of a Messages request: what Anthropic refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
 def check_count(body: Data, sign: Sign | None = None) -> None:
-    """The same for a request that only asks how many tokens it has."""
+    """Check a request to the endpoint that counts tokens."""
     for key in body:
         if key not in COUNTED:
             raise Rejected(f"{key}: Extra inputs are not permitted")
@@ -150,7 +150,7 @@ def _check_output(config: Data) -> None:
 
 
 def _check_closed(schema: object, where: str) -> None:
-    """Every object says that it has no other keys, and nothing is said that nobody can hold to."""
+    """Check that every object of a schema is closed and uses only supported keywords."""
     if is_list(schema):
         for part in schema:
             _check_closed(part, where)
@@ -170,7 +170,7 @@ def _check_closed(schema: object, where: str) -> None:
 
 
 def _check_opening(messages: list[Data]) -> None:
-    """A turn of calls and results that is still open must have begun with a thought."""
+    """Check that an open turn of calls and results begins with a thinking block."""
     opening: int | None = None
     for at in range(len(messages) - 1, -1, -1):
         kinds = [block["type"] for block in blocks_of(messages[at])]
@@ -191,7 +191,7 @@ def _check_opening(messages: list[Data]) -> None:
 
 
 def _check_searches(messages: list[Data], names: list[str]) -> None:
-    """What a search found is known, and it stands behind the search."""
+    """Check that each search result follows its search and names known tools."""
     begun: set[str] = set()
     for at, message in enumerate(messages):
         for number, block in enumerate(blocks_of(message)):
@@ -225,7 +225,7 @@ def _check_roles(messages: list[Data]) -> None:
 
 
 def blocks_of(message: Data) -> list[Data]:
-    """The content as blocks; a string is one text block."""
+    """Return the content as blocks; a string becomes one text block."""
     content: object = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -276,7 +276,7 @@ def _check_block(where: str, block: Data, sign: Sign | None) -> None:
 
 
 def _check_pairs(messages: list[Data]) -> None:
-    """Each call has one result in the very next message, and each result its call before it."""
+    """Check that each call has one result in the next message, and each result a call."""
     seen: set[str] = set()
     asked: list[str] = []
     for at, message in enumerate(messages):
@@ -298,7 +298,7 @@ def _check_pairs(messages: list[Data]) -> None:
 
 
 def _leading_results(blocks: list[Data]) -> list[str]:
-    """Results count only before anything else in the message."""
+    """Return the ids of the results that stand before anything else in the message."""
     found: list[str] = []
     for block in blocks:
         if block["type"] != "tool_result":

@@ -44,12 +44,15 @@ _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
 
 
 def wire_id(id: str) -> str:
-    """The call's id as the wire takes it; the same for a call and its result."""
+    """Convert a call's id to the allowed characters; the same for a call and its result."""
     return id if _ID.match(id) else safe_name(id)
 
 
 def result_blocks(result: ToolResult, media: bool) -> Iterator[JsonObject]:
-    """What a tool answered. Where a result may hold words alone (`media`), files stand behind it."""
+    """Yield the block of a tool's result, and blocks for files that may not stand in it.
+
+    `media` tells whether a result may hold files.
+    """
     parts: list[JsonObject] = []
     behind: list[JsonObject] = []
     if isinstance(result.content, str) or result.is_error:  # pictures in an error are refused
@@ -84,7 +87,7 @@ _DOCUMENTS: Final = {
 
 
 def file_block(file: Image | Document) -> JsonObject:
-    """A picture or a document as the wire takes it, or words about it where it does not."""
+    """Convert an image or document to a block, or to text where the wire cannot carry it."""
     source: JsonObject | None = None
     if isinstance(file, Image):
         media_type, data = inline(file) or (file.media_type, None)
@@ -110,13 +113,13 @@ def _words(file: Image | Document) -> str:
 
 
 def _name(document: Document) -> str:
-    """A name of allowed characters that no other document of the conversation has."""
+    """Build a document name of allowed characters, unique in the conversation."""
     mark = sha256((document.data or document.url or "").encode()).hexdigest()[:8]
     title = re.sub(r"[^a-zA-Z0-9()\[\]-]+", " ", document.title or "").strip()[:150]
     return f"{title or 'document'} {mark}"
 
 
-# a conversation begins with a user, who may not say nothing
+# a conversation begins with a user message, which may not be empty
 _OPENING: Final = b'{"role":"user","content":[{"text":"Begin."}]},'
 _MODEL_FIRST: Final = b'{"role":"assistant"'
 _LIMIT: Final = (
@@ -176,7 +179,7 @@ class BedrockConverse(HttpModel):
 
     @property
     def address(self) -> str:
-        """The URL, and the AWS profile whose keys sign."""
+        """The URL, and the AWS profile that signs."""
         address = super().address
         return address if self._profile is None else f"{address} {self._profile}"
 
@@ -218,12 +221,12 @@ class BedrockConverse(HttpModel):
         return url, headers
 
     def decoder(self, request: Request, emit: Emit) -> ConverseDecoder:
-        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        """Build the decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.encode_frame(request.frame).names
         return ConverseDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The tokens of the request as Bedrock counts them; None where nobody can say."""
+        """Count the request's tokens at Bedrock; None where the model has no such count."""
         name = _REGIONS.sub("", self.name)  # models are counted under their own names
         if not self.caps.counts_tokens or name.startswith("arn:"):
             return None
@@ -247,15 +250,15 @@ class BedrockConverse(HttpModel):
     # ----------------------------------------------------------------------- the request
 
     def encode(self, request: Request) -> list[bytes]:
-        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        """Encode the request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         messages, frame = request.messages, request.frame
         if self._began_without_thought(request):
             bare = msgspec.structs.replace(frame.settings, thinking=False)
             frame = msgspec.structs.replace(frame, settings=bare)
         skip = self._count_system_messages(messages)
         if skip:
-            said = [frame.system or "", *(message.text for message in messages[:skip])]
-            frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, said)))
+            system_texts = [frame.system or "", *(message.text for message in messages[:skip])]
+            frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, system_texts)))
         if _offers(frame) or not any(map(_uses_tools, messages)):
             head = self._head(frame) if skip else self.encode_frame(frame).head
         else:
@@ -275,7 +278,10 @@ class BedrockConverse(HttpModel):
         return [head, *turns, b"]}]}" if any(turns) else b"]}"]
 
     def _began_without_thought(self, request: Request) -> bool:
-        """Whether the turn was begun without thinking, by another model say: so it must go on."""
+        """Check whether the current turn began without thinking; it must then continue so.
+
+        This happens after a switch from another model.
+        """
         settings = request.frame.settings
         if not settings.thinking or self.caps.lowering != "claude":
             return False
@@ -289,7 +295,7 @@ class BedrockConverse(HttpModel):
         return self.caps.prompt_caching if settings.cache is None else settings.cache
 
     def _takes_point(self, messages: Sequence[Message], skip: int) -> bool:
-        """Whether a cache point may stand behind these messages."""
+        """Check whether a cache point may stand behind these messages."""
         for at in range(len(messages) - 1, skip - 1, -1):
             blocks = list(self._blocks(messages[at]))
             if blocks:
@@ -299,7 +305,7 @@ class BedrockConverse(HttpModel):
         return False
 
     def _turn(self, among: Sequence[Message], at: int, skip: int) -> bytes:
-        """What opens a turn or goes on with it; it is closed when the other side speaks."""
+        """Encode a message as the start of a turn or its continuation; the next role closes it."""
         blocks = self._message(among[at])
         if not blocks:
             return b""
@@ -312,7 +318,10 @@ class BedrockConverse(HttpModel):
         return b'{"role":"%s","content":[%s' % (side, blocks)
 
     def _head_without_tools(self, frame: Frame) -> bytes:
-        """The head for a history with calls in it where no tool is on offer: that is refused."""
+        """Encode the head for a history with calls when no tool is offered.
+
+        Bedrock refuses such a request without a tool configuration.
+        """
         if self._bare is None or self._bare[0] != frame:
             self._bare = frame, self._head(frame, _NO_TOOLS)
         return self._bare[1]
@@ -354,7 +363,7 @@ class BedrockConverse(HttpModel):
         return body
 
     def _refuse(self, settings: Settings) -> None:
-        """An option that has no place on this wire is an error, and never passed over."""
+        """Refuse options that this wire has no field for."""
         if settings.response_format is not None:
             raise ConfigError("bedrock has no JSON mode: give a schema, or ask for JSON in words")
         if settings.tool_search is not None:
@@ -364,7 +373,7 @@ class BedrockConverse(HttpModel):
             raise ConfigError(f"{self.name} has no beta features: they are Claude's")
 
     def _thinking(self, settings: Settings, forced: bool) -> tuple[bool, JsonObject]:
-        """Whether the model is asked to think, and what the body says of it."""
+        """Return whether the model is asked to think, and the body fields that ask for it."""
         asked, caps = settings.thinking, self.caps
         if caps.lowering == "nova" and asked is not None:
             own = as_dict(asked)
@@ -420,7 +429,7 @@ class BedrockConverse(HttpModel):
         return count
 
     def _message(self, message: Message) -> bytes:
-        """The blocks of a message, without the turn they belong to."""
+        """Encode the blocks of a message, without the turn around them."""
         blocks = list(self._blocks(message))
         if len(blocks) > 1 and message.role != "assistant":
             # results come first: anything before them hides them from the calls they answer
@@ -478,14 +487,14 @@ def _uses_tools(message: Message) -> bool:
 
 
 def _offers(frame: Frame) -> bool:
-    """Whether the request defines tools."""
+    """Check whether the request defines tools."""
     if "toolConfig" in (frame.settings.extra or {}):
         return True
     return bool(frame.tools) and frame.settings.tool_choice != "none"
 
 
 def _format(schema: JsonObject) -> JsonObject:
-    """How the answer is to be written: the schema goes as text."""
+    """Build the field that requests an answer in a schema, which is sent as text."""
     title = schema.get("title")
     name = safe_name(title) if isinstance(title, str) and title else "answer"
     text = dumps(close_objects(schema)).decode()
@@ -493,7 +502,7 @@ def _format(schema: JsonObject) -> JsonObject:
 
 
 def _merge_body(body: JsonObject, extra: Mapping[str, Any]) -> JsonObject:
-    """The body with more in it: objects are merged, and lists (system tools, say) go on."""
+    """Return the body with the extra fields: objects are merged, lists are extended."""
     out = dict(body)
     for key, value in extra.items():
         before = out.get(key)

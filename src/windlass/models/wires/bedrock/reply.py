@@ -1,4 +1,4 @@
-"""What comes back over Bedrock's Converse, as frames or plain, made into one `Response`."""
+"""Decoder of Bedrock's Converse replies, as frames or plain, into one `Response`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _TextPiece(msgspec.Struct, gc=False):
 
 
 class _Piece(msgspec.Struct, gc=False):
-    """Most of a stream is this, so it is read without a detour over dicts."""
+    """The most frequent event of a stream, decoded without a dict in between."""
 
     at: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="contentBlockIndex")
     delta: _TextPiece
@@ -53,7 +53,7 @@ _pieces: Final = msgspec.json.Decoder(_Piece).decode
 
 
 class _Open:
-    """A block that is still being written. Text and reasoning begin without a start."""
+    """A block that is still being streamed. Text and reasoning begin without a start event."""
 
     __slots__ = ("hidden", "input", "signature", "start", "text", "thought", "whole")
 
@@ -67,20 +67,20 @@ class _Open:
         self.whole: list[Any] = []  # what a tool of the provider's own answered
 
     def block(self) -> JsonObject:
-        """The block as a plain reply would hold it."""
+        """Build the block as a plain reply would hold it."""
         if "toolUse" in self.start:
             use = as_dict(self.start["toolUse"])
-            told = next((piece for piece in map(as_dict, self.input) if piece), None)
-            return {"toolUse": {**use, "input": told or "".join(map(as_text, self.input))}}
+            arguments = next((piece for piece in map(as_dict, self.input) if piece), None)
+            return {"toolUse": {**use, "input": arguments or "".join(map(as_text, self.input))}}
         if "toolResult" in self.start:
             return {"toolResult": {**as_dict(self.start["toolResult"]), "content": self.whole}}
         if self.hidden:
             return {"reasoningContent": {"redactedContent": _join_base64(self.hidden)}}
         if self.thought or self.signature:
-            said: JsonObject = {"text": "".join(self.thought)}
+            reasoning: JsonObject = {"text": "".join(self.thought)}
             if self.signature:
-                said["signature"] = "".join(self.signature)
-            return {"reasoningContent": {"reasoningText": said}}
+                reasoning["signature"] = "".join(self.signature)
+            return {"reasoningContent": {"reasoningText": reasoning}}
         return self.start or {"text": "".join(self.text)}
 
 
@@ -266,7 +266,7 @@ def _native(use: JsonObject) -> JsonObject:
 
 
 def _join_base64(pieces: list[str]) -> str:
-    """One blob of several: each piece is base64 for itself."""
+    """Join base64 pieces that were encoded separately into one."""
     if len(pieces) == 1:
         return pieces[0]
     try:

@@ -1,4 +1,4 @@
-"""What Bedrock refuses, in its own words: the rules of a Converse request."""
+"""Rules of a Converse request: what Bedrock refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequest
 
 
 def check_count(body: Data, sign: Sign | None = None) -> None:
-    """The same for a request that only asks how many tokens it has."""
-    asked: object = body.get("input")
-    inner: object = asked.get("converse") if is_object(asked) else None
+    """Check a request to the endpoint that counts tokens."""
+    given: object = body.get("input")
+    inner: object = given.get("converse") if is_object(given) else None
     if set(body) != {"input"} or not is_object(inner):
         raise Rejected("input: exactly one of invokeModel and converse must be set.")
     for key in inner:
@@ -54,7 +54,7 @@ def check(body: Data, sign: Sign | None = None) -> None:
 
 
 def _check_points(body: Data) -> None:
-    """Where a cache point may stand: behind something, and at most four times."""
+    """Check that cache points stand behind a block, and that there are at most four."""
     tools: list[Data] = body.get("toolConfig", {}).get("tools", [])
     places = [body.get("system") or [], tools, *(m["content"] for m in body["messages"])]
     count = 0
@@ -145,7 +145,7 @@ def _check_block(block: Data, sign: Sign | None) -> None:
 
 
 def _check_pairs(messages: list[Data]) -> None:
-    """Every call is answered in the very next turn, and nothing else is."""
+    """Check that every call is answered in the next turn, and that nothing else is."""
     called: list[str] = []
     for message in messages:
         results = [b["toolResult"]["toolUseId"] for b in message["content"] if "toolResult" in b]

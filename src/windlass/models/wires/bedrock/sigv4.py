@@ -1,4 +1,4 @@
-"""Signing a request with AWS credentials, by botocore: the extra `windlass[bedrock]`.
+"""Signatures of requests with AWS credentials, by botocore: the extra `windlass[bedrock]`.
 
 Finding credentials may read files or ask another machine, and signing hashes the whole body, so
 both happen in a thread.
@@ -19,7 +19,7 @@ from windlass.models.registry.scope import current_environ
 
 
 class Signer:
-    """Signs for one service: `await Signer("bedrock").headers(url, "us-east-1", body)`."""
+    """Signer for one AWS service: `await Signer("bedrock").headers(url, "us-east-1", body)`."""
 
     def __init__(self, service: str, profile: str | None = None) -> None:
         self.service, self.profile = service, profile
@@ -34,7 +34,7 @@ class Signer:
             )
 
     async def headers(self, url: str, region: str, body: Sequence[bytes]) -> dict[str, str]:
-        """The headers that sign this POST."""
+        """Compute the headers that sign this POST."""
         return await asyncio.to_thread(self._sign, url, region, body)
 
     def _sign(self, url: str, region: str, body: Sequence[bytes]) -> dict[str, str]:
@@ -66,7 +66,7 @@ class Signer:
         return {str(name).lower(): str(value) for name, value in request.headers.items()}
 
     def _find_credentials(self, sessions: Any) -> Any:
-        """The credentials; where a Runtime was given variables, those of the process are not seen."""
+        """Find the credentials; variables given to a Runtime hide those of the process."""
         given = current_environ.get()
         if given is None or self.profile is not None:
             if self._credentials is None:
@@ -74,7 +74,7 @@ class Signer:
             return self._credentials
         key, secret = given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY")
         if key and secret:
-            kept = import_module("botocore.credentials")
-            return kept.Credentials(key, secret, given.get("AWS_SESSION_TOKEN"))
+            credentials = import_module("botocore.credentials")
+            return credentials.Credentials(key, secret, given.get("AWS_SESSION_TOKEN"))
         profile = given.get("AWS_PROFILE")
         return sessions.Session(profile=profile).get_credentials() if profile else None

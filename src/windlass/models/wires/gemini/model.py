@@ -1,4 +1,4 @@
-"""Gemini's wire, `:generateContent` and `:streamGenerateContent`: requests out, replies in.
+"""Gemini's wire, `:generateContent` and `:streamGenerateContent`: requests and replies.
 
 A signature goes back on the part it came on, and only to the provider and model that made it.
 Vertex takes the same body under another address: `vertex.py`.
@@ -45,7 +45,7 @@ _DYNAMIC: Final = -1  # the model decides how much
 
 
 def thinking_config(asked: bool | JsonObject | None, caps: Capabilities) -> JsonObject | None:
-    """The `thinkingConfig` for what was asked; None where there is nothing to say.
+    """Build `thinkingConfig` from the thinking option; None where nothing is to be sent.
 
     `thinking_config({"effort": "low"}, row)` -> `{"includeThoughts": True, "thinkingLevel": "LOW"}`
     """
@@ -67,7 +67,7 @@ def thinking_config(asked: bool | JsonObject | None, caps: Capabilities) -> Json
 
 
 def _off(caps: Capabilities) -> JsonObject:
-    """As little as the model can do."""
+    """Build the config for as little thinking as the model allows."""
     return {"thinkingBudget": caps.thinking_budget[0] if caps.always_thinks else 0}
 
 
@@ -88,7 +88,7 @@ def _effort(budget: object) -> str:
 
 
 def _level(effort: str, caps: Capabilities) -> str:
-    """The level by its name, or the next one up that the model has."""
+    """Return the thinking level by name, or the next higher one that the model has."""
     known = [name for name in _LEVELS if name in caps.efforts] or list(_LEVELS)
     at = _LEVELS.index(effort) if effort in _LEVELS else len(_LEVELS)
     return next((name for name in known if _LEVELS.index(name) >= at), known[-1]).upper()
@@ -97,7 +97,7 @@ def _level(effort: str, caps: Capabilities) -> str:
 Part: TypeAlias = JsonObject
 
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
-# a conversation begins with a user, be it one who says nothing
+# a conversation begins with a user message, which may be empty
 _OPENING: Final = b'{"role":"user","parts":[{"text":""}]},'
 # what Google has one write on calls that the model did not make itself
 _FOREIGN: Final = "skip_thought_signature_validator"
@@ -117,7 +117,7 @@ class GeminiGenerate(HttpModel):
     sends_ids: ClassVar[bool] = True
 
     def rule_options(self, body: JsonObject) -> JsonObject:
-        """Tell the rules whether calls have ids, and whether they must be signed."""
+        """Return whether calls have ids and must be signed, for the request rules."""
         return {"ids": self.has_call_ids, "signs": self.capabilities.signs_calls}
 
     def __init__(self, name: str, **access: Unpack[Access]) -> None:
@@ -136,7 +136,7 @@ class GeminiGenerate(HttpModel):
         return at or self.asks(stream=settings.stream), self._headers()
 
     def asks(self, *, stream: bool) -> str:
-        """The address of a request, streamed or plain."""
+        """Return the URL of a request, streamed or plain."""
         if not stream:
             return self._method("generateContent")
         return self._method("streamGenerateContent", "alt=sse")
@@ -147,12 +147,12 @@ class GeminiGenerate(HttpModel):
         return urlunsplit((parts.scheme, parts.netloc, f"{parts.path}:{name}", asks, ""))
 
     def decoder(self, request: Request, emit: Emit) -> GenerateDecoder:
-        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        """Build the decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.encode_frame(request.frame).names
         return GenerateDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The tokens of the request as Google counts them, its system prompt and tools included."""
+        """Count the request's tokens at Google, with its system prompt and tools."""
         if not self.caps.counts_tokens:
             return None
         self.check()
@@ -164,7 +164,7 @@ class GeminiGenerate(HttpModel):
         return total
 
     def _count_body(self, body: list[bytes]) -> list[bytes]:
-        """The request as the thing to count: as it would be asked, with the model's name in it."""
+        """Wrap a request's body for the endpoint that counts tokens."""
         name = dumps({"model": self._resource[1:]})
         return [b'{"generateContentRequest":', name[:-1], b",", body[0][1:], *body[1:], b"}"]
 
@@ -224,11 +224,11 @@ class GeminiGenerate(HttpModel):
     # ----------------------------------------------------------------------- messages
 
     def encode(self, request: Request) -> list[bytes]:
-        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        """Encode the request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         body = super().encode(request)
-        said = request.messages or request.tail
-        first = self._count_system_messages(said)
-        if first == len(said) or said[first].role == "assistant":
+        messages = request.messages or request.tail
+        first = self._count_system_messages(messages)
+        if first == len(messages) or messages[first].role == "assistant":
             body.insert(1, _OPENING if any(body[1:-1]) else _OPENING[:-1])
         return body
 
@@ -279,7 +279,7 @@ class GeminiGenerate(HttpModel):
         return {"functionCall": function, **beside}
 
     def _user_parts(self, content: Sequence[Block]) -> list[Part]:
-        """A user's or the tools' words: all results first, then what else was said."""
+        """Convert a user's or tool's blocks to parts, results first."""
         results: list[Part] = []
         others: list[Part] = []
         for block in content:
@@ -317,7 +317,7 @@ def _resource(name: str) -> str:
 
 @lru_cache(maxsize=8192)
 def wire_name(name: str) -> str:
-    """The name as Gemini takes it: also a name that every other provider takes begins as a word."""
+    """Convert a tool name to Gemini's rules, which also want a letter or `_` in front."""
     safe = safe_name(name)
     if safe[0].isalpha() or safe[0] == "_":
         return safe
@@ -338,7 +338,7 @@ def _choice(settings: Settings, frame: Frame) -> JsonObject | None:
 
 
 def _merge(body: JsonObject, extra: Mapping[str, Any]) -> None:
-    """The user's own fields: objects are merged one level deep, and tools are added to ours."""
+    """Merge the user's own fields into the body: objects one level deep, tools appended."""
     for key, value in extra.items():
         if is_object(value):
             body[key] = {**as_dict(body.get(key)), **value}
@@ -352,7 +352,7 @@ def _merge(body: JsonObject, extra: Mapping[str, Any]) -> None:
 
 
 def _put_back(parts: list[Part], native: JsonObject) -> None:
-    """A native part as it came, or what had stood beside the text before it."""
+    """Append a native part as it arrived, or restore its fields beside the text before it."""
     if "beside" not in native:
         if native:
             parts.append(native)
@@ -366,14 +366,14 @@ def _put_back(parts: list[Part], native: JsonObject) -> None:
 
 
 def _sign(parts: list[Part]) -> None:
-    """Calls of another model are marked as such, on the first of them as a real signature is."""
+    """Mark the first call of a turn that another model wrote, in place of a signature."""
     calls = [part for part in parts if "functionCall" in part]
     if calls and not any("thoughtSignature" in part for part in calls):
         calls[0]["thoughtSignature"] = _FOREIGN
 
 
 def _response(result: ToolResult) -> JsonObject:
-    """What a tool answered as an object: its own, or its words under the name Gemini knows."""
+    """Convert a tool's result to an object: its own, or its text under `output`."""
     text = result.text
     if result.is_error:
         return {"error": text}

@@ -1,4 +1,4 @@
-"""What comes back over Gemini's wire, streamed or plain, made into one `Response`."""
+"""Decoder of Gemini's replies, streamed or plain, into one `Response`."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class GenerateDecoder(Decoder):
         self._finish_call(made)
 
     def _close(self) -> None:
-        """End the text or thought that was growing."""
+        """Complete the text or thought block that was growing."""
         if not self._pieces:
             return
         text = "".join(self._pieces)
@@ -207,7 +207,7 @@ class GenerateDecoder(Decoder):
         return Response(message, self._parse_usage(), stop, self._model, self._id)
 
     def _fail(self, finish: str) -> None:
-        """Raise for an end that is no answer."""
+        """Raise the error for a finish reason without an answer."""
         why = self.source.clean(self._why)
         if finish in _SPOILT:
             raise BadReply(why or f"the reply ended with {finish}", code=finish)

@@ -1,4 +1,4 @@
-"""What Gemini refuses, in its own words: the rules of a generateContent request."""
+"""Rules of a generateContent request: what Gemini refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _check_config(config: Data) -> None:
 
 
 def _check_schema(schema: Data, where: str) -> None:
-    """The part of JSON Schema that Gemini reads: a reference stands alone and leads somewhere."""
+    """Check that a schema has only keywords that Gemini reads, and that references resolve."""
     defs: object = schema.get("$defs") or {}
     waiting: list[object] = [schema, *cast("Data", defs).values()]
     while waiting:

@@ -1,4 +1,4 @@
-"""A JSON Schema in the words Gemini reads: the same meaning with fewer keywords.
+"""JSON Schema for Gemini: the same meaning with fewer keywords.
 
 It knows no `const`, `allOf` or `definitions`, enums of words and numbers only, and a `$ref` that
 stands alone. Everything else is sent as it is; what Gemini does not know it ignores.
@@ -23,12 +23,12 @@ _MOST: Final = 256  # parts of `allOf` that are looked up
 
 
 def dialect(schema: Mapping[str, Any]) -> Schema:
-    """The schema for Gemini: `dialect({"const": "a"})` -> `{"enum": ["a"]}`."""
+    """Rewrite a schema for Gemini: `dialect({"const": "a"})` -> `{"enum": ["a"]}`."""
     return _Rewriter(dict(schema)).whole()
 
 
 class _Rewriter:
-    """One schema: what its references lead to is written once, under `$defs`."""
+    """A rewriter of one schema, which writes each referenced definition once, under `$defs`."""
 
     def __init__(self, root: Schema) -> None:
         self.root = root
@@ -37,7 +37,7 @@ class _Rewriter:
         self.opened = 0
 
     def whole(self) -> Schema:
-        """The rewritten schema with the definitions it needs."""
+        """Return the rewritten schema with the definitions it needs."""
         body = {k: v for k, v in self.root.items() if k not in (*_DEFS, "$schema")}
         out = self._of(body, 0)
         defs: JsonObject = {}
@@ -91,7 +91,7 @@ class _Rewriter:
         return {**beside, "anyOf": [alone]}
 
     def _definition_name(self, pointer: str) -> str | None:
-        """The name under `$defs` of what a local reference leads to; None: nothing is there."""
+        """Return the name under `$defs` of a local reference, or None if it leads nowhere."""
         if pointer in self.names:
             return self.names[pointer]
         found = _follow(self.root, pointer)
@@ -105,7 +105,7 @@ class _Rewriter:
         return name
 
     def _all(self, out: Schema, parts: object, depth: int) -> Schema:
-        """What all of the parts ask for together, as one schema."""
+        """Merge the parts of `allOf` into one schema."""
         if not is_list(parts) or not parts:
             return out
         held = parts
@@ -119,7 +119,7 @@ class _Rewriter:
         return out
 
     def _open(self, part: object) -> Iterator[Schema]:
-        """A part of `allOf`, and what it refers to."""
+        """Yield a part of `allOf` and the schemas it refers to."""
         while isinstance(part, dict):
             held = cast("Schema", part)
             pointer = held.get("$ref")

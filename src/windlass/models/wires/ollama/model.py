@@ -1,4 +1,4 @@
-"""Ollama's own wire, `POST /api/chat`: whole calls, thinking, and a line of JSON for each piece.
+"""Ollama's own wire, `POST /api/chat`: whole calls, thinking, and one JSON line per piece.
 
 Its `/v1` is spoken by `models/wires/openai/chat.py`; only this one takes `num_ctx` and `keep_alive`, and only
 here do parallel calls arrive apart.
@@ -63,23 +63,23 @@ class OllamaChat(HttpModel):
         return {"authorization": f"Bearer {key}"}
 
     def decoder(self, request: Request, emit: Emit) -> LinesDecoder:
-        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        """Build the decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.encode_frame(request.frame).names
         decoder = LinesDecoder(self._source(), self._origin, names, emit)
         decoder.streamed = request.frame.settings.stream
         return decoder
 
     def encode(self, request: Request) -> list[bytes]:
-        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        """Encode the request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         return super().encode(told_not_to_think(request, self.caps))
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Ask the server; what only its owner can mend is said."""
+        """Call the server; errors get a hint for its owner."""
         with _hints(self.name):
             return await super().respond(request, emit)
 
     async def complete(self, completion: Completion, emit: Emit) -> Response | None:
-        """Go on with a text, or fill it in; None where the model has no template to fill in by."""
+        """Continue a text, or fill a gap in it; None where the model has no template for a gap."""
         if self.caps.completes != "generate":
             return None
         self.check()
@@ -98,14 +98,14 @@ class OllamaChat(HttpModel):
             raise
 
     def _completion_body(self, completion: Completion) -> bytes:
-        """The text as it goes to `/api/generate`: bare, or in the model's template for a gap."""
+        """Encode a completion for `/api/generate`: raw, or in the model's template for a gap."""
         body = self._body(completion.settings)
         if completion.suffix:
             body |= {"prompt": completion.prefix, "suffix": completion.suffix}
             set_given(body, system=completion.system)
         else:  # in the template of a chat it would be a question to answer, not a text to go on with
-            told = f"{completion.system}\n\n" if completion.system else ""
-            body |= {"prompt": told + completion.prefix, "raw": True}
+            system = f"{completion.system}\n\n" if completion.system else ""
+            body |= {"prompt": system + completion.prefix, "raw": True}
         return dumps(body)
 
     # ----------------------------------------------------------------------- the frame
@@ -134,7 +134,7 @@ class OllamaChat(HttpModel):
         return head + dumps({"role": "system", "content": frame.system}) + b","
 
     def _body(self, settings: Settings) -> JsonObject:
-        """What a chat and a text to go on with are asked alike."""
+        """Build the fields that a chat and a completion share."""
         extra, options = _sorted_out(settings.extra or {})
         asked: JsonObject = {}
         set_given(
@@ -210,7 +210,7 @@ class OllamaChat(HttpModel):
 
 @contextmanager
 def _hints(name: str) -> Generator[None]:
-    """Say beside an error what only the server's owner can do about it."""
+    """Add to an error what the owner of the server can do about it."""
     try:
         yield
     except (BadRequest, ConnectionFailed, ContextOverflow) as error:
@@ -228,7 +228,7 @@ def _hints(name: str) -> Generator[None]:
 
 
 def _sorted_out(extra: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
-    """The user's own fields, and those that belong among the options."""
+    """Split the user's own fields into body fields and model options."""
     body: JsonObject = {}
     options: JsonObject = {}
     for key, value in extra.items():
@@ -244,7 +244,7 @@ def _sorted_out(extra: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
 
 
 def _select_tools(settings: Settings, frame: Frame) -> Sequence[ToolSpec]:
-    """The tools to show. The wire cannot force a call, but it can show less to choose from."""
+    """Select the tools to send. The wire cannot force a call, but it can show fewer tools."""
     choice, name = wanted_tool(settings, frame)
     if choice == "none":
         return ()
@@ -252,7 +252,7 @@ def _select_tools(settings: Settings, frame: Frame) -> Sequence[ToolSpec]:
 
 
 def _user_messages(message: Message) -> list[JsonObject]:
-    """A user's or the tools' words: one message for each result, then what else was said."""
+    """Convert a user's or tool's message: one message for each result, then the rest."""
     out: list[JsonObject] = []
     others: list[Text | Image | Document] = []
     for block in message.content:

@@ -1,4 +1,4 @@
-"""What comes back over Ollama's own wire, by the line or whole, made into one `Response`."""
+"""Decoder of Ollama's replies, streamed as lines or plain, into one `Response`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _LineMessage(msgspec.Struct, gc=False):
 
 
 class _Piece(msgspec.Struct, gc=False):
-    """Most of a stream is this, so it is read without a detour over dicts."""
+    """The most frequent line of a stream, decoded without a dict in between."""
 
     message: _LineMessage
     done: Any = None
@@ -69,7 +69,7 @@ class LinesDecoder(Decoder):
         return LineDecoder() if self.streamed and start[0] == _BRACE else None
 
     def finish(self) -> Response:
-        """The reply, or the error that it is."""
+        """Return the complete reply, or raise the error that it carries."""
         body = b"".join(self._body).strip()
         if self._frames is None and body[:1] == b"{":
             self._plain(body)
@@ -86,7 +86,7 @@ class LinesDecoder(Decoder):
         return super().finish() if not self.done else self._response()
 
     def _plain(self, body: bytes) -> None:
-        """Take a body that is one object, or the lines of a server that streams unasked."""
+        """Decode a body that is one object, or the lines of a server that always streams."""
         try:
             whole = self._json(body)
         except BadReply:

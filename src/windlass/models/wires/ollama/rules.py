@@ -1,4 +1,4 @@
-"""What Ollama refuses, in its own words: the rules of a chat request."""
+"""Rules of a chat request: what Ollama refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check(body: Data) -> None:
 
 
 def check_text(body: Data, *, inserts: bool = True) -> None:
-    """The same for `/api/generate`, where `inserts` says whether the model can fill a gap."""
+    """Check a request to `/api/generate`; `inserts` tells whether the model can fill a gap."""
     if not body.get("model"):
         raise Rejected("model is required")
     _check_fields(body)

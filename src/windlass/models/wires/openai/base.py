@@ -1,4 +1,4 @@
-"""What OpenAI's two wires share: the endpoint, Azure's addresses, and questions beside the chat."""
+"""Base of OpenAI's two wires: endpoint, Azure's URLs, and requests beside the chat."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class OpenAIShaped(HttpModel):
         return self._at(self.path, base)
 
     def _at(self, path: str, base: str | None = None) -> str:
-        """The address of `path` at this server."""
+        """Build the URL of `path` at this server."""
         base = self.base_url if base is None else base
         if not self.on_azure:
             parts = urlsplit(base)
@@ -84,7 +84,7 @@ class OpenAIShaped(HttpModel):
 
 
 def azure_address(base: str, path: str, deployment: str, version: str | None) -> str:
-    """Azure's address of a deployment: the one without dates, or the one of a dated version.
+    """Build Azure's URL of a deployment, in the undated form or for a dated version.
 
     `azure_address("https://me.openai.azure.com", "/responses", "gpt", None)`
     """

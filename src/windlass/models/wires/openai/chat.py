@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions wire, and the many servers that speak something like it.
+"""OpenAI's Chat Completions wire, also for the many servers that offer a similar one.
 
 OpenRouter, HuggingFace, Together, Groq, DeepSeek, Fireworks, Mistral, Ollama's and llama.cpp's
 `/v1`: what differs between them stands in `dialects.py`. A reply is judged by what is in it, since
@@ -62,7 +62,7 @@ class OpenAIChat(OpenAIShaped):
     path = "/chat/completions"
 
     def rule_options(self, body: JsonObject) -> JsonObject:
-        """Allow keys that OpenAI does not know, for other servers; say whether call ids are short."""
+        """Return the keys that other servers take besides OpenAI's, and whether ids are short."""
         strict = self.provider in ("openai", "azure")
         also: frozenset[str] = frozenset() if strict else frozenset(body)
         return {"also": also, "short_ids": self.capabilities.call_ids == "9"}
@@ -86,19 +86,19 @@ class OpenAIChat(OpenAIShaped):
         )
 
     def _elsewhere(self, settings: Settings) -> OpenAIResponses | None:
-        """The other wire where this one cannot do what is asked: OpenAI searches tools only there."""
+        """Return the Responses wire where only that one can serve the request (tool search)."""
         if settings.tool_search is None or self.dialect.searches != "responses":
             return None
         return self.over_responses
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Ask the provider, streamed or plain as the settings say."""
+        """Call the provider, streamed or plain as the settings say."""
         if (other := self._elsewhere(request.settings)) is not None:
             return await other.respond(request, emit)
         return await super().respond(request, emit)
 
     def encode(self, request: Request) -> list[bytes]:
-        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        """Encode the request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         if (other := self._elsewhere(request.settings)) is not None:
             return other.encode(request)
         body = super().encode(told_not_to_think(request, self.caps))
@@ -108,20 +108,20 @@ class OpenAIChat(OpenAIShaped):
         return body
 
     def decoder(self, request: Request, emit: Emit) -> Decoder:
-        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        """Build the decoder of one reply: `feed` it bytes, then `finish`."""
         if (other := self._elsewhere(request.settings)) is not None:
             return other.decoder(request, emit)
         names = self.encode_frame(request.frame).names
         return ChatDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The tokens of this request, as the provider's other wire counts them."""
+        """Count the request's tokens through the Responses wire."""
         if not (self.dialect.counts and self.caps.counts_tokens):
             return None
         return await self.over_responses.count_tokens(request)
 
     async def complete(self, completion: Completion, emit: Emit) -> Response | None:
-        """Go on with a text; None where the model can only be asked in words."""
+        """Continue a text; None where the model has no endpoint for completions."""
         if (path := _COMPLETIONS.get(self.caps.completes)) is None:
             return None
         self.check()
@@ -188,7 +188,7 @@ class OpenAIChat(OpenAIShaped):
         return encode_in_context(messages, self._cached, self._encode_with_bridge)
 
     def _encode_with_bridge(self, messages: Sequence[Message], at: int) -> bytes:
-        """A message, with a word of the assistant's before it where the server wants one."""
+        """Encode a message, with an assistant message before it where the server needs one."""
         before = at - 1
         while before >= 0 and _says_nothing(messages[before]):
             before -= 1
@@ -240,7 +240,7 @@ class OpenAIChat(OpenAIShaped):
         return out
 
     def _user_messages(self, message: Message) -> list[JsonObject]:
-        """A user's or the tools' words: one message for each result, then what else was said."""
+        """Convert a user's or tool's message: one message for each result, then the rest."""
         out: list[JsonObject] = []
         others: list[Text | Image | Document] = []
         for block in message.content:
@@ -264,7 +264,7 @@ class OpenAIChat(OpenAIShaped):
         return out
 
     def _id(self, id: str) -> str:
-        """The id as this model takes it; the same for a call and its result."""
+        """Convert a call's id to this model's rules; the same for a call and its result."""
         if self.caps.call_ids == "9":
             if len(id) == 9 and id.isascii() and id.isalnum():
                 return id
@@ -273,7 +273,7 @@ class OpenAIChat(OpenAIShaped):
 
 
 def _says_nothing(message: Message) -> bool:
-    """Whether nothing of a message is sent: of what the model thought alone, say."""
+    """Check whether nothing of a message is sent, for example if it holds only thinking."""
     return message.role == "assistant" and not message.text and not message.tool_calls
 
 
@@ -283,7 +283,7 @@ def _ends_in_own_words(request: Request) -> bool:
 
 
 def _wrap_response_format(form: JsonObject) -> JsonObject:
-    """The form of an answer as this wire writes it."""
+    """Wrap the response format as Chat Completions writes it."""
     if form["type"] != "json_schema":
         return form
     return {"type": "json_schema", "json_schema": {k: v for k, v in form.items() if k != "type"}}

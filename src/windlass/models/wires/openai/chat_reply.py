@@ -1,4 +1,4 @@
-"""What comes back over Chat Completions, streamed or plain, made into one `Response`."""
+"""Decoder of Chat Completions replies, streamed or plain, into one `Response`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SEARCH: Final = ("tool_search_call", "tool_search_output")
 
 
 class _Call:
-    """A call that is still being written."""
+    """A call that is still being streamed."""
 
     __slots__ = ("given", "id", "index", "name", "parts")
 
@@ -66,7 +66,7 @@ class _Call:
 
 
 def first_choice(choices: list[Any], chosen: object) -> tuple[object, JsonObject | None]:
-    """The number of the choice that is read, and its piece among these; some servers have no numbers."""
+    """Return the index of the choice that is read, and its piece; some servers omit indexes."""
     for choice in map(as_dict, choices):
         index = choice.get("index")
         chosen = index if chosen is None else chosen
@@ -122,7 +122,7 @@ class ChatDecoder(Decoder):
         return True
 
     def _first(self, choices: list[Any]) -> JsonObject | None:
-        """The piece of the choice that came first: where several were asked for, it is the answer."""
+        """Return the piece of the choice that came first, which is the answer."""
         self._chosen, found = first_choice(choices, self._chosen)
         return found
 
@@ -183,7 +183,7 @@ class ChatDecoder(Decoder):
             call.given = given
 
     def _target(self, index: object, id: str, name: str, given: object) -> _Call:
-        """The call that a delta belongs to."""
+        """Find the call that a delta belongs to, or begin one."""
         found = None
         for call in reversed(self._calls):
             here = index is None or call.index is None or call.index == index
@@ -206,7 +206,7 @@ class ChatDecoder(Decoder):
             self.emit(ToolCallReady(made))
 
     def _detail(self, detail: JsonObject) -> None:
-        """Join the pieces of one entry: its text grows, everything else is set once known."""
+        """Merge a piece into its reasoning entry: text is appended, other fields are set once."""
         for known in self._details:
             if (known.get("index"), known.get("type")) == (detail.get("index"), detail.get("type")):
                 if known.get("index") is None:
@@ -300,7 +300,7 @@ class ChatDecoder(Decoder):
 
 
 def parse_usage(usage: JsonObject) -> Usage:
-    """The tokens, under whichever names a server counts them."""
+    """Parse the token counts, whichever names the server uses."""
     if not usage:
         return NO_USAGE
     prompt = as_dict(usage.get("prompt_tokens_details"))

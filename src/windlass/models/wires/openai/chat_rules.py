@@ -1,4 +1,4 @@
-"""What OpenAI refuses, in its own words: the rules of a Chat Completions request."""
+"""Rules of a Chat Completions request: what OpenAI refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _check_shape(body: Data, also: frozenset[str]) -> None:
 
 
 def check_answer(form: Data | None, where: str) -> None:
-    """The form of an answer: named, and closed where it is to be strict."""
+    """Check the response format: it has a name, and its schema is closed if strict."""
     form = form or {}
     check_name(form.get("name"), f"{where}.name")
     if form.get("strict"):
@@ -86,7 +86,7 @@ def check_answer(form: Data | None, where: str) -> None:
 
 
 def check_closed(schema: object, whose: str) -> None:
-    """A schema that a model is held to closes every object and requires all that it names."""
+    """Check that a strict schema closes every object and requires all its properties."""
     if is_list(schema):
         for part in schema:
             check_closed(part, whose)
@@ -204,7 +204,7 @@ def _check_call(where: str, call: Data) -> None:
 
 
 def check_name(name: object, where: str) -> None:
-    """A function's name as OpenAI takes it."""
+    """Check a function's name by OpenAI's rules."""
     if not isinstance(name, str) or not name:
         raise missing(where)
     if len(name) > 64:
@@ -219,7 +219,7 @@ def check_name(name: object, where: str) -> None:
 
 
 def _check_pairs(messages: list[Data]) -> None:
-    """Every call is answered by a tool message before anybody else speaks."""
+    """Check that tool messages answer every call before another message follows."""
     called: list[str] = []
     answered: list[str] = []
     for at, message in enumerate(messages):
@@ -269,21 +269,21 @@ def _check_all_answered(called: list[str], answered: list[str]) -> None:
 
 
 def missing(where: str) -> Rejected:
-    """A parameter that must be there."""
+    """Build the refusal of a missing parameter."""
     return Rejected(
         f"Missing required parameter: '{where}'.", param=where, code="missing_required_parameter"
     )
 
 
 def wrong_type(where: str, wanted: str) -> Rejected:
-    """A value of another type."""
+    """Build the refusal of a value of another type."""
     return Rejected(
         f"Invalid type for '{where}': expected {wanted}.", param=where, code="invalid_type"
     )
 
 
 def empty(where: str) -> Rejected:
-    """A list with nothing in it."""
+    """Build the refusal of an empty list."""
     return Rejected(
         f"Invalid '{where}': empty array. Expected an array with minimum length 1, but got an empty"
         " array instead.",
@@ -293,7 +293,7 @@ def empty(where: str) -> Rejected:
 
 
 def too_long(where: str, most: int, length: int) -> Rejected:
-    """A text over its limit."""
+    """Build the refusal of a text over its limit."""
     return Rejected(
         f"Invalid '{where}': string too long. Expected a string with maximum length {most}, but got"
         f" a string with length {length} instead.",

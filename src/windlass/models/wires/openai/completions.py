@@ -1,4 +1,4 @@
-"""Text that goes on, on servers of OpenAI's shape: `/completions`, Mistral's fim, llama.cpp's infill.
+"""Completions on OpenAI-compatible servers: `/completions`, Mistral's fim, llama.cpp's infill.
 
 What the model is told as a system prompt stands before the text: these endpoints know no roles.
 """
@@ -36,7 +36,10 @@ _LIMITS: Final[dict[str, StopReason]] = {
 def completion_body(
     completion: Completion, model: str, caps: Capabilities, *, seed: str, counts: bool
 ) -> bytes:
-    """The request: `seed` is the field's name, `counts` whether a stream must be asked for usage."""
+    """Build the body of a completion request.
+
+    `seed` is the field's name; `counts` tells whether a stream must be asked for usage.
+    """
     settings = completion.settings
     prompt = "\n\n".join(filter(None, [completion.system, completion.prefix]))
     if caps.completes == "infill":

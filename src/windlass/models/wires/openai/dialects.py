@@ -1,4 +1,4 @@
-"""Where the servers that speak Chat Completions differ: plain data, one row for each.
+"""Dialects of the servers that offer Chat Completions: plain data, one row for each.
 
 What differs from model to model is a row of the capabilities, not one of these.
 """
@@ -19,7 +19,7 @@ _SHAPES: Final = ("openai_chat", "openai_responses")
 
 
 def openai_shaped(provider: str, base_url: str | None, wire: Wire) -> Endpoint:
-    """The endpoint of a provider that speaks like OpenAI; any server is one, by its address."""
+    """Return the endpoint of an OpenAI-compatible provider; any `base_url` makes one."""
     known = ENDPOINTS.get(provider)
     if known is not None and known.dialect == "ollama":
         return msgspec.structs.replace(known, wire="openai_chat")  # its /v1, for who wants it
@@ -31,7 +31,7 @@ def openai_shaped(provider: str, base_url: str | None, wire: Wire) -> Endpoint:
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """One server's way of speaking."""
+    """How one server differs from OpenAI's Chat Completions."""
 
     lowering: Lowering = "effort"  # how it asks a model to think that no row knows
     encrypts: bool = False  # over Responses, reasoning comes back encrypted when asked for
@@ -48,7 +48,7 @@ class Dialect(msgspec.Struct, frozen=True):
     prefix: bool = False  # goes on with an assistant's message only where it is marked
 
     def echo(self, opaque: JsonObject, text: str, plain: bool) -> JsonObject:
-        """What of the model's reasoning goes back to it.
+        """Return the fields that send the model's earlier reasoning back to it.
 
         `reasoning_details` always; plain reasoning only beside tool calls, where the models that
         think between calls need it and the others do not mind.

@@ -1,4 +1,4 @@
-"""How servers of OpenAI's shape are asked to think: one way of writing for each word in a row.
+"""Thinking settings for OpenAI-compatible servers, one function for each notation.
 
 Which model wants which way is a row of the capabilities; a server's own way serves the models that
 no row knows.
@@ -20,7 +20,7 @@ _BUDGETS: Final = ((2048, "low"), (8192, "medium"))  # tokens, and the effort th
 
 
 def lower_thinking(asked: Asked | None, caps: Capabilities, usual: Lowering) -> JsonObject:
-    """The fields of a Chat Completions request that say how to think; `usual` is the server's way."""
+    """Build the Chat Completions fields for thinking; `usual` is the server's own way."""
     if asked is None or (caps.known and not caps.thinking):
         return {}
     write = _WAYS.get(caps.lowering if caps.known else caps.lowering or usual)
@@ -28,7 +28,7 @@ def lower_thinking(asked: Asked | None, caps: Capabilities, usual: Lowering) -> 
 
 
 def over_responses(written: JsonObject, asked: Asked | None) -> JsonObject:
-    """The same fields as the Responses wire writes them, with a summary where one is wanted.
+    """Rewrite the thinking fields for the Responses wire, with a summary if requested.
 
     A summary is not asked for unasked: OpenAI refuses one to organisations it has not verified.
     """

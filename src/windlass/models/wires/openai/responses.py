@@ -86,7 +86,7 @@ class OpenAIResponses(OpenAIShaped):
         return _as_openai(super()._endpoint(provider, base_url))
 
     def decoder(self, request: Request, emit: Emit) -> ResponsesDecoder:
-        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        """Build the decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.encode_frame(request.frame).names
         settings, tools = request.settings, request.tools
         search = tools[0].name if settings.tool_search == "client" and tools else None
@@ -95,7 +95,7 @@ class OpenAIResponses(OpenAIShaped):
         )
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The tokens of this request as the provider counts them."""
+        """Count the request's tokens at the provider."""
         if not (self.dialect.counts and self.caps.counts_tokens):
             return None
         self.check()
@@ -146,7 +146,7 @@ class OpenAIResponses(OpenAIShaped):
         return b"".join([dumps(item) + b"," for item in items])
 
     def _assistant(self, content: Sequence[Block]) -> list[JsonObject]:
-        """The items of a turn in their order, so that reasoning stands before its calls."""
+        """Convert an assistant message to items in order, so that reasoning precedes its calls."""
         items: list[JsonObject] = []
         spoken: JsonObject | None = None  # the message that text goes into
         for block in content:
@@ -179,7 +179,7 @@ class OpenAIResponses(OpenAIShaped):
         return items
 
     def _user_items(self, content: Sequence[Block]) -> list[JsonObject]:
-        """A user's or the tools' words: an item for each result, then what else was said."""
+        """Convert a user's or tool's message: an item for each result, then the rest."""
         items: list[JsonObject] = []
         others: list[Text | Image | Document] = []
         for block in content:
@@ -197,7 +197,7 @@ class OpenAIResponses(OpenAIShaped):
 
 
 def _as_openai(endpoint: Endpoint) -> Endpoint:
-    """`openai-responses` is a way to ask for this wire; the models are OpenAI's."""
+    """Name the endpoint `openai-responses` `openai`: the models are the same."""
     if endpoint.name != "openai-responses":
         return endpoint
     return msgspec.structs.replace(endpoint, name="openai")
@@ -219,7 +219,7 @@ def _call(call: ToolCall, ours: bool) -> JsonObject:
 
 
 def _stands_alone(item: JsonObject) -> bool:
-    """Whether a reasoning item says something by itself: an id alone names what nobody stored."""
+    """Check whether a reasoning item carries content, not only the id of a stored one."""
     return item.get("type") == "reasoning" and bool(
         item.get("encrypted_content") or item.get("content")
     )

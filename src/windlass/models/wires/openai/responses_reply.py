@@ -1,4 +1,4 @@
-"""What comes back over OpenAI's Responses wire, streamed or plain, made into one `Response`."""
+"""Decoder of OpenAI's Responses replies, streamed or plain, into one `Response`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CALL: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status"
 
 
 class _Item:
-    """An item of the answer that is still being written."""
+    """An item of the answer that is still being streamed."""
 
     __slots__ = ("data", "done", "parts")
 
@@ -46,24 +46,24 @@ class _Item:
         self.parts: dict[tuple[str, int], list[str]] = {}  # what was streamed: kind and place
 
     def join_parts(self, kind: str) -> list[str]:
-        """What was streamed of this kind, part by part."""
+        """Join the streamed pieces of this kind, part by part."""
         return ["".join(self.parts[key]) for key in sorted(self.parts) if key[0] == kind]
 
     def to_item(self) -> JsonObject:
-        """The item as the server said it, or as its pieces make it where it never did."""
+        """Return the item as the server completed it, or build it from its pieces."""
         data = self.data
         if self.done or not self.parts:
             return data
         if data.get("type") == "function_call":
             return {**data, "arguments": "".join(self.join_parts("arguments"))}
         if data.get("type") == "reasoning":
-            said = [
+            texts = [
                 (field, kind, text)
                 for field, kind in (("summary", "summary_text"), ("content", "reasoning_text"))
                 for text in self.join_parts(kind)
             ]
             parts: JsonObject = {"summary": []}
-            for field, kind, text in said:
+            for field, kind, text in texts:
                 parts.setdefault(field, []).append({"type": kind, "text": text})
             return {**data, **parts}
         content = [{"type": "output_text", "text": text} for text in self.join_parts("output_text")]
@@ -137,7 +137,7 @@ class ResponsesDecoder(Decoder):
         return True
 
     def _item(self, event: JsonObject) -> _Item:
-        """The item that an event is about: by its id, its place, or as the latest there is.
+        """Find or begin the item that an event is about: by id, by index, or the latest one.
 
         Servers leave either out, give an item another id in every event, or one place to all.
         """
@@ -262,7 +262,7 @@ class ResponsesDecoder(Decoder):
         return "incomplete_details" in self._final
 
     def _sure(self, item: JsonObject) -> bool:
-        """Whether a call without arguments is known to be one, and not cut before them."""
+        """Check whether a call without arguments is complete, not cut off before them."""
         return self._candid and item.get("status") == "completed"
 
     # ----------------------------------------------------------------------- items
@@ -296,7 +296,7 @@ class ResponsesDecoder(Decoder):
         return blocks
 
     def _parse_arguments(self, item: JsonObject) -> tuple[JsonObject, str | None]:
-        """A call's arguments; their text alone where the call was cut."""
+        """Parse a call's arguments; return only their text where the call was cut off."""
         given = item.get("arguments")
         if item.get("status") == "incomplete":
             return {}, given if isinstance(given, str) else dumps(given).decode()
@@ -317,7 +317,7 @@ class ResponsesDecoder(Decoder):
 
 
 def _is_call(item: JsonObject) -> bool:
-    """Whether an item is answered by us, and so needs an id."""
+    """Check whether an item is a call that the client answers, and so needs an id."""
     kind = item.get("type")
     return kind == "function_call" or (
         kind == "tool_search_call" and item.get("execution") == "client"
@@ -325,7 +325,7 @@ def _is_call(item: JsonObject) -> bool:
 
 
 def _check(response: JsonObject, decoder: Decoder) -> None:
-    """Raise what a reply that is no answer stands for."""
+    """Raise the error of a reply that holds no answer."""
     status = response.get("status")
     if error := response.get("error"):
         raise from_stream(error, decoder.source)
@@ -336,14 +336,14 @@ def _check(response: JsonObject, decoder: Decoder) -> None:
 
 
 def _kind(event: str) -> str:
-    """What an item is that nobody announced, by the event that speaks of it."""
+    """Derive the type of an unannounced item from the event that mentions it."""
     if "arguments" in event:
         return "function_call"
     return "reasoning" if "reasoning" in event else "message"
 
 
 def _flat(event: JsonObject) -> JsonObject:
-    """The fields of an `error` event that carries them itself."""
+    """Return the fields of an `error` event that carries them itself."""
     return {key: value for key, value in event.items() if key != "type"} or {"message": "no reason"}
 
 

@@ -1,4 +1,4 @@
-"""What OpenAI refuses, in its own words: the rules of a Responses request."""
+"""Rules of a Responses request: what OpenAI refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _check_thought(where: str, item: Data, body: Data, sign: Sign | None) -> Non
 
 
 def _check_pairs(items: list[Data]) -> None:
-    """Every call is answered, once, and no answer comes without its call."""
+    """Check that every call is answered once, and that no answer lacks its call."""
     called: list[str] = []
     answered: list[str] = []
     for item in items:
@@ -210,7 +210,7 @@ def _check_pairs(items: list[Data]) -> None:
 
 
 def _asks(item: Data, call: str, search: str) -> bool:
-    """Whether an item is a call (or an answer) between the model and the client."""
+    """Check whether an item is a call (or an answer) between the model and the client."""
     kind = item.get("type")
     return kind == call or (kind == search and item.get("execution") == "client")
 
@@ -226,7 +226,7 @@ def _check_reasoning(items: list[Data]) -> None:
 
 
 def by_model(item: Data) -> bool:
-    """Whether an item of a request is the model's own."""
+    """Check whether an item of a request was written by the model."""
     if item.get("type", "message") == "message":
         return item.get("role") == "assistant"
     if item["type"] == "tool_search_output" and item.get("execution") == "client":

@@ -1,4 +1,4 @@
-"""Tools as OpenAI's two wires offer them, and the provider's own search among those held back.
+"""Tools on OpenAI's two wires, and the provider's search among deferred tools.
 
 A deferred tool is sent along, and the model does not see it until a search finds it. With `hosted`
 the provider searches. With `client` it asks us: the first tool of the frame is the one that searches,
@@ -33,7 +33,7 @@ _SHOWN: Final = 400  # characters of a namespace's description
 
 
 def chat_tools(frame: Frame, caps: Capabilities) -> list[JsonObject]:
-    """The tools of a Chat Completions request; routers pass a search on to who can do it."""
+    """Build the tools of a Chat Completions request; routers pass a tool search on."""
     search = _search(frame, ("hosted",))
     tools: list[JsonObject] = [
         {
@@ -56,7 +56,7 @@ def chat_tools(frame: Frame, caps: Capabilities) -> list[JsonObject]:
 
 
 def responses_tools(frame: Frame, caps: Capabilities) -> list[JsonObject]:
-    """The tools of a Responses request, the search first, namespaces where their first tool was."""
+    """Build the tools of a Responses request: the search first, then tools by namespace."""
     search = _search(frame, ("hosted", "client"))
     if search == "client":
         first, *others = frame.tools
@@ -75,7 +75,7 @@ def responses_tools(frame: Frame, caps: Capabilities) -> list[JsonObject]:
 
 
 def function(tool: ToolSpec, caps: Capabilities, *, deferred: bool = False) -> JsonObject:
-    """A tool as Responses writes it."""
+    """Build a tool definition of the Responses wire."""
     parameters = schema(tool.parameters)
     return {
         "type": "function",
@@ -93,7 +93,7 @@ def _strict(tool: ToolSpec, parameters: JsonObject, caps: Capabilities) -> bool:
 
 
 def _group_by_namespace(tools: Sequence[ToolSpec], caps: Capabilities) -> list[JsonObject]:
-    """Tools in their order, those of one namespace together where its first one stood."""
+    """Group deferred tools by namespace, at the place of its first tool."""
     out: list[JsonObject] = []
     spaces: dict[str, JsonObject] = {}
     for tool in tools:
@@ -125,17 +125,17 @@ def _search(frame: Frame, known: tuple[str, ...]) -> str | None:
 
 
 def searches_here(caps: Capabilities) -> bool:
-    """Whether the model knows searches that we run, in its history too."""
+    """Check whether the model supports tool searches that the client runs."""
     return "client" in caps.tool_search
 
 
 def is_search(id: str) -> bool:
-    """Whether a call, or the result of one, belongs to a search that the provider asked of us."""
+    """Check whether an id belongs to a tool search that the client runs, or to its result."""
     return id.startswith(SEARCH_ID)
 
 
 def search_call(call: ToolCall) -> JsonObject:
-    """The model's question for tools."""
+    """Build the item of the model's tool search."""
     return {
         "type": "tool_search_call",
         "call_id": call.id.removeprefix(SEARCH_ID),
@@ -146,7 +146,7 @@ def search_call(call: ToolCall) -> JsonObject:
 
 
 def search_output(result: ToolResult, caps: Capabilities) -> JsonObject:
-    """The tools that were found: what `searches.answer` wrote into the result."""
+    """Build the item with the tools found, from what `searches.answer` wrote in the result."""
     try:
         found = as_list(as_dict(msgspec.json.decode(result.text)).get("tools"))
     except (ValueError, RecursionError):
@@ -173,5 +173,5 @@ def search_output(result: ToolResult, caps: Capabilities) -> JsonObject:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """A call's arguments as both wires write them."""
+    """Encode a call's arguments as both OpenAI wires write them."""
     return dumps(call.arguments).decode()
