@@ -1,4 +1,4 @@
-"""What a model is: something that answers a request, and pushes its progress while it does."""
+"""The interface of a model: answer a request, and emit progress meanwhile."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ StopReason: TypeAlias = Literal[
 
 
 def silent(_event: LiveEvent) -> None:
-    """An emit for whoever does not listen."""
+    """Ignore a live event; the `emit` of callers that do not stream."""
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How to answer. What is None is left to the provider."""
+    """Settings of a request. None leaves the choice to the provider."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -52,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 
 
 class Frame(msgspec.Struct, frozen=True, weakref=True):
-    """What stands before the messages: it changes only on the record."""
+    """The part of a request before the messages; every change of it is recorded."""
 
     system: str | None = None
     tools: tuple[ToolSpec, ...] = ()
@@ -60,7 +60,7 @@ class Frame(msgspec.Struct, frozen=True, weakref=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One question to a model: a frame, the messages so far, and a tail for this call alone.
+    """A request to a model: a frame, the messages so far, and a tail for this call alone.
 
     `messages` may be a growing view's snapshot; wires keep what they encoded of it and encode only
     what is new.
@@ -103,12 +103,12 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The words."""
+        """The text of the answer."""
         return self.message.text
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """Text to go on from, and what may follow it: `Completion("let total = ", ";")`."""
+    """A text to continue, and what may follow it: `Completion("let total = ", ";")`."""
 
     prefix: str
     suffix: str | None = None
@@ -117,7 +117,7 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 class Aside(msgspec.Struct, frozen=True):
-    """A reply that is not the answer and cost something: a shadow's, or one that did not suffice."""
+    """A paid reply that is not the answer: a shadow model's, or one that was rejected."""
 
     purpose: str
     response: Response
@@ -129,7 +129,7 @@ _PLAIN, _WORDS = Capabilities(), Capabilities(native_tools=False)
 
 
 class Model:
-    """Something that answers. Your own model overrides `respond`:
+    """Base class of models. Your own model overrides `respond`:
 
     ```python
     class Parrot(w.Model):
@@ -152,7 +152,7 @@ class Model:
     secrets: ClassVar[tuple[str, ...]] | tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise `ConfigError` when no call could even be tried, for want of a key say."""
+        """Raise `ConfigError` when no call could succeed, for example without a key."""
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Answer the request. `emit(event)` is a plain call that never blocks."""
@@ -164,18 +164,18 @@ class Model:
         return _PLAIN if self.native_tools else _WORDS
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The tokens of this request as the provider counts them; None: it has no way to ask."""
+        """Count the tokens of this request at the provider; None where it has no such count."""
         return None
 
     async def complete(self, completion: Completion, emit: Emit) -> Response | None:
-        """Go on with a text, in its own way; None: the model can only be asked in words."""
+        """Continue a text without a chat; None where the model only answers messages."""
         return None
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close the model's connections."""
 
     def price(self, usage: Usage) -> float:
-        """Dollars for this usage; 0 when nobody knows the price.
+        """Return the dollars of this usage; 0 where the price is unknown.
 
         A model of your own overrides it, with `return 0.0` where it is free: a limit in dollars
         is refused without it.
@@ -183,7 +183,7 @@ class Model:
         return usage.cost_usd or 0.0
 
     def unpriced(self) -> Model | None:
-        """The model, of all that a call may ask, whose price nobody knows before; None: there is none.
+        """Return the first model a call may use whose price is unknown in advance, or None.
 
         A model has a price where `price` is overridden.
         """

@@ -1,4 +1,4 @@
-"""Tokens of requests and replies, estimated: for reserves, and for providers that do not count.
+"""Token estimates of requests and replies, for budgets and providers that do not count.
 
 An estimate is no less than two thirds of what tokenizers with a large vocabulary take.
 """
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def weigh_frame(frame: Frame) -> int:
-    """The characters of a system prompt, tools and a schema; counted once as long as the frame lives."""
+    """Count the characters of a frame, once for as long as the frame is alive."""
     key = id(frame)
     found = _frames.get(key)
     if found is not None and found[0]() is frame:
@@ -48,21 +48,21 @@ def _json(value: object) -> bytes:
 
 
 def estimate_request(request: Request) -> int:
-    """Roughly the tokens of a request: `estimate_request(Request(messages, frame))`."""
+    """Estimate the tokens of a request: `estimate_request(Request(messages, frame))`."""
     weight = weigh_frame(request.frame) + characters(request.messages) + characters(request.tail)
     return weight // 4 + 1
 
 
 def estimate_reply(message: Message) -> int:
-    """Roughly the tokens of a reply, however far it came."""
+    """Estimate the tokens of a reply, complete or not."""
     # what a provider's own tools brought is no output of the model
-    said = tuple([block for block in message.content if type(block) is not Opaque])
+    content = tuple([block for block in message.content if type(block) is not Opaque])
     named = sum([len(call.name) + _CALL for call in message.tool_calls])
-    return -(-(characters((Message("assistant", said),)) + named) // 4)
+    return -(-(characters((Message("assistant", content),)) + named) // 4)
 
 
 def fill_usage(model: Model, request: Request, response: Response) -> Response:
-    """The reply with its usage; that of a model which counts nothing is estimated, which is said once.
+    """Estimate the usage of a reply where the model counts nothing; warn once.
 
     A reply that names its price and no tokens was not asked for: it comes from a cache, say.
     """
@@ -73,7 +73,9 @@ def fill_usage(model: Model, request: Request, response: Response) -> Response:
 
 
 def check_usage(model: Model, request: Request, response: Response, size: int) -> Response:
-    """The reply with a usage that can be true; `size` is that of the request, in bytes as sent.
+    """Estimate the usage where the server's counts cannot be true.
+
+    `size` is that of the request, in bytes as sent.
 
     A server may count nothing, or next to nothing.
     """
@@ -101,7 +103,7 @@ def _estimate_missing(model: Model, request: Request, response: Response) -> Res
 
 
 def usage_of_part(request: Request, part: Response) -> Usage:
-    """What a reply that broke off has cost: counted as far as the server did, estimated for the rest."""
+    """Return the usage of a reply that broke off: counted if the server did, else estimated."""
     usage = part.usage
     return msgspec.structs.replace(
         usage,
@@ -112,7 +114,7 @@ def usage_of_part(request: Request, part: Response) -> Usage:
 
 
 def usage_of_request(request: Request) -> Usage:
-    """What a request has cost that was sent and brought nothing."""
+    """Estimate the usage of a request that was sent and brought no reply."""
     return Usage(estimate_request(request), estimated=True)
 
 

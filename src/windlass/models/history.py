@@ -1,4 +1,4 @@
-"""The rule every request keeps: each tool call has exactly one result, in the next message.
+"""The rule of every request: each tool call has exactly one result, in the next message.
 
 Providers refuse a history that breaks it, for good; so it is looked at before a request leaves.
 `audit` says what is wrong with the messages that are new, `repair` mends a whole history.
@@ -24,7 +24,7 @@ def audit(
     tail: Sequence[Message] = (),
     seen: set[str] | None = None,
 ) -> list[str]:
-    """What is wrong with the messages from `start` on, sent with `tail` after them; empty: nothing.
+    """List the problems of the messages from `start` on, sent with `tail` after them.
 
     `seen` collects the call ids across several looks, so that one used again is noticed however
     long ago it was used; without it an id must be unique among the messages looked at.
@@ -72,12 +72,12 @@ def _answers(message: Message, at: int, waiting: list[str], problems: list[str])
 
 
 def _is_paused(message: Message) -> bool:
-    """A provider that paused its turn wants its own words back, unchanged and last."""
+    """Check whether a provider paused this turn, and so wants it back unchanged and last."""
     return any(type(block) is Opaque for block in message.content)
 
 
 def repair(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """The history mended so that `audit` finds nothing, and what had been wrong with it.
+    """Repair a history so that `audit` finds nothing; return also the problems it had.
 
     A call without result is answered "interrupted"; a result without call, or a second one, goes;
     an id used again gets a new one together with its result.
@@ -141,7 +141,7 @@ def _with_unique_ids(
 
 
 class Auditing(Model):
-    """A model that refuses a request which breaks the rule: `Auditing(scripted("hi"))` in tests."""
+    """A model for tests that refuses broken requests: `Auditing(scripted("hi"))`."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -150,12 +150,12 @@ class Auditing(Model):
         self.secrets, self.address = model.secrets, model.address
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The model's answer, once the request is found right."""
+        """Check the request, then call the model."""
         problems = audit(request.messages, tail=request.tail)
         if problems:
             raise TestBroken(f"the request breaks I1: {'; '.join(problems)}")
         return await self.model.respond(request, emit)
 
     async def aclose(self) -> None:
-        """Let go of the model's connections."""
+        """Close the model's connections."""
         await self.model.aclose()

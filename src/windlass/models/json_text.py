@@ -1,4 +1,4 @@
-"""JSON in a model's words: bare, in a fence, or somewhere in prose; mended where that is safe.
+"""JSON in a model's text: bare, in a fence, or in prose; mended where that is safe.
 
 Safe is what cannot change the meaning: line breaks inside strings, and commas before a closing
 bracket. A text that is cut off is not completed. The work grows with the length of the text and no
@@ -27,7 +27,7 @@ _SMALL: Final = 16_384  # characters read in vain that are always allowed
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Every JSON value that the text may mean, the likeliest first.
+    """Yield every JSON value that the text may mean, the likeliest first.
 
     `next(json_values('Here: {"a": 1,} as you wished.'))` is `{"a": 1}`
     """
@@ -64,7 +64,7 @@ def _read(text: str) -> Any:
 
 
 def _fenced_blocks(text: str) -> Iterator[str]:
-    """What stands in closed code fences."""
+    """Yield the contents of closed code fences."""
     at = 0
     for _ in range(_PLACES):
         opened = _FENCE.search(text, at)
@@ -75,7 +75,7 @@ def _fenced_blocks(text: str) -> Iterator[str]:
 
 
 def _in_prose(text: str) -> Iterator[Any]:
-    """What opens like an object or a list and ends like one."""
+    """Yield the JSON objects and lists found in prose."""
     at, left = 0, _SMALL + _PASSES * len(text)
     for _ in range(_PLACES):
         found = _OPEN.search(text, at)
@@ -97,7 +97,7 @@ def _in_prose(text: str) -> Iterator[Any]:
 
 
 def _without_commas(text: str) -> str:
-    """The text without commas before a closing bracket; what stands in strings stays."""
+    """Remove commas before a closing bracket, except inside strings."""
     closed = _CLOSED.match(text)
     end = 0 if closed is None else closed.end()
     # a quote that is never closed begins no string

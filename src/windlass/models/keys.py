@@ -1,4 +1,4 @@
-"""The keys of models, in a Runtime's redactor as long as the models are there."""
+"""API keys of models, known to a Runtime's redactor while the models exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Learned: TypeAlias = dict[int, tuple[str, ...]]
 
 
 def learn_keys(redactor: Redactor, learned: Learned, model: Model) -> None:
-    """Add the keys of a model, and of those it holds, each until that one is collected.
+    """Register the keys of a model, and of the models it wraps, until each is collected.
 
     A wrapper often lives for one run only, and the model with the key longer.
     """
@@ -42,16 +42,16 @@ def _forget(redactor: weakref.ref[Redactor], learned: Learned, model: int) -> No
 
 
 def _inner_models(model: Model) -> Iterator[Model]:
-    """The model and all that it holds, however deep."""
+    """Yield the model and all that it wraps, at any depth."""
     seen: set[int] = set()
-    left: list[object] = [model]
-    while left:
-        one = left.pop()
-        if isinstance(one, (tuple, list)):
-            left += cast("list[object]", one)
-        elif isinstance(one, Model) and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            left += [
-                v for v in getattr(one, "__dict__", {}).values() if isinstance(v, (Model, tuple))
+    waiting: list[object] = [model]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, (tuple, list)):
+            waiting += cast("list[object]", found)
+        elif isinstance(found, Model) and id(found) not in seen:
+            seen.add(id(found))
+            yield found
+            waiting += [
+                v for v in getattr(found, "__dict__", {}).values() if isinstance(v, (Model, tuple))
             ]

@@ -1,4 +1,4 @@
-"""Whether a provider would take a saved history: what a run would send is held against its rules.
+"""Check of a saved history: would a provider accept the request that a run would send?
 
 What a run mends by itself, and what it cannot carry over from another provider, is told beside.
 """
@@ -34,7 +34,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def judge(model: HttpModel, request: Request) -> Verdict:
-    """What the model's provider would say to this request: `judge(model, Request(messages))`."""
+    """Check this request against the rules of the model's provider."""
     messages, problems = repair([*request.messages, *request.tail])
     if messages and messages[-1].role == "assistant":
         messages.append(_NEXT)
@@ -82,7 +82,7 @@ def _pictures(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _rewrites(model: HttpModel, messages: Sequence[Message], written: str) -> Iterator[str]:
-    """What reads otherwise in the request: ids, names, empty messages, pictures in results."""
+    """Yield what is rewritten in the request: ids, names, empty messages, images in results."""
     ids: set[str] = set()
     names: set[str] = set()
     media = empty = 0
@@ -114,17 +114,17 @@ def _json(text: str) -> str:
 
 
 def _lost_state(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
-    """State that is bound to another provider or model and cannot go to this one."""
+    """Yield the state that is bound to another provider or model and gets dropped."""
     mine = Origin(model.provider, model.name)
     thoughts: Counter[str] = Counter()
     native: Counter[str] = Counter()
     for _, block in _blocks(messages):
         origin: Any = getattr(block, "origin", None)
-        whose = "an unknown model" if origin is None else f"{origin.provider}:{origin.model}"
+        owner = "an unknown model" if origin is None else f"{origin.provider}:{origin.model}"
         if isinstance(block, Thinking) and origin != mine:
-            thoughts[whose] += 1
+            thoughts[owner] += 1
         elif isinstance(block, Opaque) and origin != mine:
-            native[whose] += 1
+            native[owner] += 1
     yield from (f"{_count(n, 'thought')} of {who} dropped" for who, n in thoughts.items())
     yield from (f"{_count(n, 'block')} only {who} understands dropped" for who, n in native.items())
 

@@ -1,4 +1,4 @@
-"""The meter of a model call: where wrappers and wires report the requests that one call is made of.
+"""The meter of a model call, to which wrappers and wires report each single request.
 
 A call may become several requests: retries, fallbacks, an escalation, a shadow. Each of them is
 reserved at the price of the model that gets it, and booked with what came of it. Who makes the call
@@ -26,12 +26,12 @@ class Meter(Protocol):
 
     @property
     def tenant(self) -> str | None:
-        """For whom the call is made."""
+        """The tenant that the call is made for."""
         ...
 
     @property
     def redactor(self) -> Redactor | None:
-        """Knows the secrets that nobody may write who takes part in the call."""
+        """The redactor of the run, whose secrets nobody may write."""
         ...
 
     async def begin(self, model: Model, request: Request) -> Request:
@@ -43,11 +43,11 @@ class Meter(Protocol):
         ...
 
     def receive(self, response: Response) -> None:
-        """Remember the reply to the request under way, until somebody books it."""
+        """Record the reply to the current request until it is booked."""
         ...
 
     def receive_part(self, part: Response | None) -> None:
-        """Remember what came of a reply that broke off; None: it was sent, and nothing came."""
+        """Record the received part of a reply that broke off; None if nothing arrived."""
         ...
 
     def set_aside(self, aside: Aside) -> None:
@@ -59,16 +59,16 @@ class Meter(Protocol):
         ...
 
     def watch(self, emit: Emit) -> Emit:
-        """An emit that remembers what it passes on as received."""
+        """Return an emit that records as received what it passes on."""
         ...
 
     def branch(self, purpose: str) -> Meter:
-        """A meter for requests beside this call's own."""
+        """Return a meter for requests beside this call's own."""
         ...
 
 
 class RunScope(NamedTuple):
-    """For whom a run works, and what it may not write down."""
+    """The tenant of a run, and its redactor."""
 
     tenant: str | None
     redactor: Redactor | None
@@ -81,12 +81,14 @@ current_run: ContextVar[RunScope | None] = ContextVar("windlass_run", default=No
 
 
 def find_scope() -> Meter | RunScope | None:
-    """For whom a model is asked now: the call under way, else the run; None: the host's own code."""
+    """Return the current call's meter, else the current run's scope; None in host code."""
     return current_meter.get() or current_run.get()
 
 
 async def begin_request(model: Model, request: Request) -> Request:
-    """Reserve for one more request of the call under way: `request = await begin_request(other, request)`.
+    """Reserve for one more request of the current call.
+
+    `request = await begin_request(other, request)`
 
     Raises `BudgetExceeded` where no limit leaves room for it.
     """
@@ -95,43 +97,43 @@ async def begin_request(model: Model, request: Request) -> Request:
 
 
 def fail_request(error: BaseException, *, book: bool = False) -> None:
-    """Settle a request that failed while the call goes on; `book`: even if it cost nothing."""
+    """Settle a request that failed while the call goes on; `book` records it even at no cost."""
     if (meter := current_meter.get()) is not None:
         meter.fail(error, book=book)
 
 
 def receive_reply(response: Response) -> None:
-    """Remember a reply that is here while the call is not over: whatever happens, it is paid for."""
+    """Record a reply that has arrived before the call ends: it is paid for in any case."""
     if (meter := current_meter.get()) is not None and type(response) is Response:
         meter.receive(response)
 
 
 def receive_part(part: Response | None) -> None:
-    """Remember what came of a reply that broke off."""
+    """Record the received part of a reply that broke off."""
     if (meter := current_meter.get()) is not None:
         meter.receive_part(part)
 
 
 def set_aside(aside: Aside) -> None:
-    """Settle a reply that did not suffice, before another request is reserved."""
+    """Settle a rejected reply before another request is reserved."""
     if (meter := current_meter.get()) is not None:
         meter.set_aside(aside)
 
 
 def carry_reply(model: Model, request: Request, response: Response) -> None:
-    """Settle a reply whose usage is added to that of the answer, before another is asked for."""
+    """Settle a reply whose usage is added to that of the answer, before the next request."""
     if (meter := current_meter.get()) is not None:
         meter.carry(model, request, response)
 
 
 def watch_reply(model: Model, emit: Emit) -> Emit:
-    """The emit, watched where the model does not report by itself what came of a broken reply."""
+    """Return an emit that records, where the model does not report parts of broken replies."""
     meter = current_meter.get()
     return emit if meter is None or model.reports_parts else meter.watch(emit)
 
 
 class RecordingEmit(msgspec.Struct):
-    """What an emit has passed on, as far as it was said by a model."""
+    """An emit that keeps the model's text and calls that it has passed on."""
 
     emit: Emit
     events: list[LiveEvent]

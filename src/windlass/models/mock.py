@@ -1,4 +1,4 @@
-"""The mock provider: a queue of replies instead of a network, and a record of what was asked.
+"""The mock provider: a queue of replies instead of a network, and a log of the calls.
 
 The queue belongs to the current Runtime (`current_queue`); outside any there is one per process.
 Knows nothing of the loop: to it, a call is a call.
@@ -43,7 +43,7 @@ _OWN_ID = re.compile(r"mock_call_(\d+)\Z")
 
 
 class MockError(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The `error` of an entry: what a provider would have failed with."""
+    """The `error` of an entry: the failure that a provider would report."""
 
     category: str = "model_error"
     message: str = "the mock provider was told to fail"
@@ -66,7 +66,7 @@ class MockEntry(msgspec.Struct, frozen=True):
 
 
 class MockCall(Mapping[str, Any]):
-    """What the mock provider was asked once: `call.messages` and `call["messages"]` are the same.
+    """One call to the mock provider: `call.messages` and `call["messages"]` are the same.
 
     The other fields are `system` and `tools` (each may be None) and `options`.
     """
@@ -82,7 +82,7 @@ class MockCall(Mapping[str, Any]):
 
     @property
     def messages(self) -> list[JsonObject]:
-        """As sent, oldest first; a message of plain words has them as its `content`."""
+        """The messages as sent, oldest first; plain text is given as `content`."""
         return self["messages"]
 
     @property
@@ -117,7 +117,7 @@ class MockCall(Mapping[str, Any]):
 
 
 class MockQueue:
-    """Replies waiting to be given, and the calls they answered."""
+    """Queued replies, and the calls that they answered."""
 
     def __init__(self) -> None:
         self.entries: list[MockEntry] = []
@@ -135,7 +135,7 @@ class MockQueue:
         self._last_id = 0
 
     def take(self, text: str) -> MockEntry | None:
-        """The entry that answers a conversation with this text, used up where it is used once."""
+        """Return the entry that answers this conversation; remove it if it is for one use."""
         for index, entry in enumerate(self.entries):
             if entry.match is None:
                 return self.entries.pop(index)
@@ -145,7 +145,7 @@ class MockQueue:
         return None
 
     def new_call_id(self, messages: Sequence[Message]) -> str:
-        """The next `mock_call_N` that neither this queue nor the conversation has seen.
+        """Return the next `mock_call_N` that neither this queue nor the conversation has used.
 
         A session goes on in another process with an empty queue: its old ids count.
         """
@@ -167,7 +167,7 @@ _process_queue = MockQueue()
 
 
 def active_queue() -> MockQueue:
-    """The current Runtime's queue, or the process's own."""
+    """Return the current Runtime's queue, or that of the process."""
     return current_queue.get() or _process_queue
 
 
@@ -187,7 +187,7 @@ def llm_mock(entry: Mapping[str, Any] | None = None, /, **keys: Any) -> None:
 
 
 def llm_mock_calls() -> list[MockCall]:
-    """What the mock provider was asked, oldest first: `llm_mock_calls()[0].messages`."""
+    """Return the calls to the mock provider, oldest first: `llm_mock_calls()[0].messages`."""
     return list(active_queue().calls)
 
 
@@ -212,17 +212,17 @@ class MockModel(Model):
         self._queue, self._price = queue, price
 
     def price(self, usage: Usage) -> float:
-        """What the reply said, else what `[llm.prices]` says of this model."""
+        """Return the price the reply gave, else the one in `[llm.prices]`."""
         if usage.cost_usd is not None or self._price is None:
             return super().price(usage)
         return self._price(usage)
 
     def unpriced(self) -> Model | None:
-        """None: nobody is paid."""
+        """Return None: the mock provider is free."""
         return None
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The next reply of the queue, or its error; an echo when there is none."""
+        """Return the next reply of the queue, or raise its error; echo when the queue is empty."""
         queue = self._queue or active_queue()
         messages = [*request.messages, *request.tail]
         queue.calls.append(MockCall(request, messages, self.name))
@@ -251,7 +251,7 @@ def _usage(inputs: int, entry: MockEntry) -> Usage:
 
 
 def matches(glob: str, text: str) -> bool:
-    """Does the whole text fit? `*` stands for anything; without one the two must be equal."""
+    """Check whether the whole text matches a glob; `*` stands for any text."""
     first, *rest = glob.split("*")
     if not rest:
         return glob == text
@@ -270,12 +270,12 @@ def matches(glob: str, text: str) -> bool:
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
-    """Every string of every message on a line of its own, each message ended by its role."""
+    """Join every string of every message, one per line; each message ends with its role."""
     return "\n".join(string for message in messages for string in _strings(message))
 
 
 def deltas(message: Message) -> Iterator[TextDelta | ThinkingDelta | ToolCallReady]:
-    """The message as a model that streams would have shown it, word by word."""
+    """Yield the live events of a message as if it had been streamed, word by word."""
     for block in message.content:
         if isinstance(block, Text):
             yield from map(TextDelta, _WORD.findall(block.text))
@@ -286,7 +286,7 @@ def deltas(message: Message) -> Iterator[TextDelta | ThinkingDelta | ToolCallRea
 
 
 def error_from(told: MockError, provider: str | None, model: str | None) -> ModelError:
-    """The typed error of a category; a plain `ModelError` that shows it where none has the name."""
+    """Build the typed error of a category, or a `ModelError` for an unknown one."""
     error = ERRORS.get(told.category, ModelError)(
         told.message,
         provider=provider,
@@ -304,7 +304,7 @@ def error_from(told: MockError, provider: str | None, model: str | None) -> Mode
 
 
 def read_entry(entry: object, keys: Mapping[str, Any]) -> MockEntry:
-    """A checked entry, or a `ConfigError` that names the key and the nearest right one."""
+    """Check and build an entry, or raise `ConfigError` with the nearest valid key."""
     if entry is not None and not isinstance(entry, Mapping):
         raise ConfigError(
             f"llm_mock takes a dict or keywords, not {type(entry).__name__}: llm_mock(text=…)"
@@ -399,7 +399,7 @@ def _strings(message: Message) -> Iterator[str]:
             yield block.text
             yield block.id
         else:
-            # Tags say how we write a block down, not what was said.
+            # Type tags belong to the stored form of a block, not to its content.
             yield from _leaves({**msgspec.to_builtins(block), "type": None})
     yield message.role
 
@@ -434,7 +434,7 @@ def _plain_message(message: Message) -> JsonObject:
 
 
 def _lists(value: object) -> Any:
-    """The value with lists where our structs have tuples: plain data, as JSON would give it."""
+    """Convert tuples to lists, as JSON would give them."""
     if is_object(value):
         return {key: _lists(item) for key, item in value.items()}
     if is_sequence(value):

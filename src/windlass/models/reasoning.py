@@ -1,4 +1,4 @@
-"""How hard a model is asked to think: a pure function of its row of facts and what the user wants.
+"""How much a model is asked to think, from its capabilities and the user's options.
 
 What the caller says of `thinking` or `reasoning_effort` is taken as it is. Else a policy decides:
 `off` and the levels are lowered to what the model has, `auto` chooses a level by task and scale.
@@ -21,7 +21,7 @@ Thinking: TypeAlias = bool | JsonObject | None
 LEVELS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _ORDER: Final = ("none", *LEVELS, "max")
 
-#: What `auto` wants, before the model's family has its say.
+#: The level that `auto` chooses, before the model's family is considered.
 AUTO: Final[dict[Task, dict[Scale, str]]] = {
     "chat": {"small": "minimal", "medium": "low", "large": "medium"},
     "agent": {"small": "low", "medium": "medium", "large": "high"},
@@ -34,14 +34,14 @@ TOKENS: Final = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "
 _WORTH: Final = 512  # tokens; fewer are not worth to begin with
 _REPLY: Final = 16_384  # tokens of a reply where nobody says
 
-# who thinks only when asked to: `auto` does not ask before the problem is said to be large
+# Models that think only on request: `auto` requests it for large problems only.
 _WHEN_ASKED: Final[frozenset[Lowering]] = frozenset({"claude", "nova", "type"})
 # chat templates that do better on small things without being made to think
 _LOCAL: Final[frozenset[Lowering]] = frozenset({"template", "think", "no_think"})
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What is wanted: `Wish(policy="auto", scale="large", task="code")`."""
+    """The requested thinking: `Wish(policy="auto", scale="large", task="code")`."""
 
     thinking: bool | JsonObject | None = None
     effort: str | None = None
@@ -52,7 +52,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def choose(caps: Capabilities, wish: Wish) -> Thinking:
-    """What goes into `Settings.thinking`; None: nothing is said of it.
+    """Choose the value of `Settings.thinking`; None sends nothing about it.
 
     ```python
     choose(capabilities_of("openai", "gpt-5"), Wish(policy="off"))
@@ -93,7 +93,7 @@ def _by_effort(caps: Capabilities, effort: str) -> Thinking:
 
 
 def _off(caps: Capabilities) -> Thinking:
-    """No thinking, or the least that the model can do."""
+    """Return the setting for no thinking, or for the least that the model can do."""
     if "none" in caps.efforts:
         return {"mode": "effort", "effort": "none"}
     modes = caps.thinking_modes
@@ -126,7 +126,7 @@ def _auto(caps: Capabilities, wish: Wish) -> Thinking:
 
 
 def _level(caps: Capabilities, level: str, max_tokens: int | None = None) -> Thinking:
-    """The level as the model takes it: by name, as a number of tokens, or just switched on."""
+    """Return a thinking level as the model takes it: by name, in tokens, or switched on."""
     if caps.efforts:
         return {"mode": "effort", "effort": _nearest(caps, level)}
     if caps.lowering == "gemini_budget":
@@ -145,14 +145,14 @@ def _level(caps: Capabilities, level: str, max_tokens: int | None = None) -> Thi
 
 
 def _within(caps: Capabilities, tokens: int, reply: int) -> Thinking:
-    """A budget that leaves room for the answer: it is counted into the reply."""
+    """Return a token budget that leaves room for the answer, as both share the reply."""
     least, most = max(1024, caps.thinking_budget[0]), caps.thinking_budget[1]
     tokens = max(least, min(tokens, most, reply * 3 // 4))
     return {"mode": "enabled", "budget_tokens": tokens} if tokens < reply else None
 
 
 def _nearest(caps: Capabilities, level: str) -> str:
-    """The level, or the next one up that the model has; its dearest is only had by its name."""
+    """Return the level, or the next higher one of the model; `max` only if named."""
     if level in caps.efforts:
         return level
     named = [effort for effort in caps.efforts if effort not in ("none", "max")]

@@ -1,4 +1,4 @@
-"""How an answer of a known shape is asked for, by the best means a model has.
+"""Requests for an answer of a known shape, by the best means that a model has.
 
 The means, the best first: the provider's own schema, a tool that takes the answer as its arguments,
 the provider's JSON mode, and words. Single calls and judges ask this way.
@@ -22,7 +22,7 @@ _BY_TOOL: Final = "When you have the answer, give it by calling the tool {tool},
 
 
 def means_of(caps: Capabilities, frame: Frame, schema: JsonObject) -> Means:
-    """The best means to an answer of this schema, beside what the frame holds."""
+    """Choose the best means to an answer of this schema, given the rest of the frame."""
     for means in caps.structured:
         if means == "schema" and not takes_schema(caps, schema, bool(frame.tools)):
             continue
@@ -33,7 +33,7 @@ def means_of(caps: Capabilities, frame: Frame, schema: JsonObject) -> Means:
 
 
 def can_force_call(caps: Capabilities, frame: Frame) -> bool:
-    """Can the model be made to call a tool? Claude takes no forced call while it thinks."""
+    """Check whether the model can be forced to call a tool; Claude cannot while it thinks."""
     asked = frame.settings.thinking
     off = asked is None or asked is False
     if isinstance(asked, dict):
@@ -42,7 +42,7 @@ def can_force_call(caps: Capabilities, frame: Frame) -> bool:
 
 
 def free_name(frame: Frame, name: str = TOOL) -> str:
-    """A name for the tool that no other has."""
+    """Return a tool name that no other tool has."""
     names = {tool.name for tool in frame.tools}
     while name in names:
         name += "_"
@@ -52,7 +52,7 @@ def free_name(frame: Frame, name: str = TOOL) -> str:
 def asking(
     frame: Frame, means: Means, schema: JsonObject | None, tool: str = TOOL, *, force: bool
 ) -> Frame:
-    """The frame that asks for an answer of this schema; None: for any JSON."""
+    """Build the frame that asks for an answer of this schema, or for any JSON if None."""
     settings = frame.settings
     match means:
         case "schema":
@@ -64,10 +64,10 @@ def asking(
             settings = msgspec.structs.replace(settings, response_format="json")
         case "prompt":
             pass
-    told = _ANY_JSON
+    instruction = _ANY_JSON
     if schema is not None:
-        told = IN_WORDS.format(schema=msgspec.json.encode(schema).decode())
-    return Frame(_also(frame.system, told), frame.tools, settings)
+        instruction = IN_WORDS.format(schema=msgspec.json.encode(schema).decode())
+    return Frame(_also(frame.system, instruction), frame.tools, settings)
 
 
 def _by_tool(frame: Frame, schema: JsonObject, tool: str, force: bool) -> Frame:

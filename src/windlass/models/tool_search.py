@@ -1,4 +1,4 @@
-"""Which searches among deferred tools a provider ran by itself, as a reply's own blocks tell it.
+"""Tool searches that a provider ran by itself, read from the blocks of its reply.
 
 Such a search is part of the reply: the blocks go back as they came, and nobody answers them. Whoever
 runs the loop reads here what was looked for and what was found.
@@ -34,7 +34,7 @@ class Search(NamedTuple):
 
 
 def searches(message: Message, tools: Iterable[str] = ()) -> list[Search]:
-    """The searches in a reply, in their order: `for search in searches(reply.message): …`.
+    """List the searches in a reply in order: `for search in searches(reply.message): …`.
 
     `tools` are the names of the tools on offer; a found tool that had another name over there comes
     back under its own.
@@ -51,13 +51,13 @@ def searches(message: Message, tools: Iterable[str] = ()) -> list[Search]:
 
 
 def search_errors(message: Message) -> dict[str, str]:
-    """Why a search of the reply found nothing, by its id, where the provider says it failed."""
+    """Return the reasons of failed searches in a reply, by search id."""
     failed: dict[str, str] = {}
     for block in _native(message):
         content = as_dict(block.get("content"))
         if as_text(content.get("type")).endswith("tool_search_tool_result_error"):
-            said = as_text(content.get("error_message")) or as_text(content.get("error_code"))
-            failed[as_text(block.get("tool_use_id"))] = said or "unavailable"
+            reason = as_text(content.get("error_message")) or as_text(content.get("error_code"))
+            failed[as_text(block.get("tool_use_id"))] = reason or "unavailable"
     return failed
 
 
@@ -68,7 +68,7 @@ def _native(message: Message) -> Iterator[JsonObject]:
 
 
 def _anthropic(block: JsonObject, found: dict[str, Search]) -> Search | None:
-    """The search that this block of Anthropic's begins or ends."""
+    """Parse a block of Anthropic's that begins or ends a search."""
     kind = block.get("type")
     if kind == "server_tool_use" and as_text(block.get("name")).startswith(_ANTHROPIC):
         given = as_dict(block.get("input"))
@@ -85,7 +85,7 @@ def _anthropic(block: JsonObject, found: dict[str, Search]) -> Search | None:
 
 
 def _openai(block: JsonObject, found: dict[str, Search]) -> Search | None:
-    """The search that this item of OpenAI's begins or ends.
+    """Parse an item of OpenAI's that begins or ends a search.
 
     Question and answer of a search that runs over there share no id: an answer is that of the latest
     question without one.
@@ -104,7 +104,7 @@ def _openai(block: JsonObject, found: dict[str, Search]) -> Search | None:
 
 
 def _tool_names(tools: list[Any]) -> Iterator[str]:
-    """The tools of an answer, those inside namespaces too."""
+    """Yield the names of the tools found, also those inside namespaces."""
     for tool in map(as_dict, tools):
         if tool.get("type") == "namespace":
             yield from _tool_names(as_list(tool.get("tools")))

@@ -1,4 +1,4 @@
-"""The messages of a request without copying them: a growing strand, and snapshots of it.
+"""The messages of a request without a copy: a growing strand, and snapshots of it.
 
 A wire keeps the bytes it made of a strand beside it, so that every message is encoded once however
 many requests carry it.
@@ -13,7 +13,7 @@ from windlass.messages import Message
 
 
 class Strand:
-    """Messages that only ever grow. Whatever else changes makes a new strand."""
+    """A list of messages that only grows. Any other change makes a new strand."""
 
     __slots__ = ("audited", "derived", "encoded", "items", "weights")
 
@@ -25,11 +25,11 @@ class Strand:
         self.weights: list[int] = []  # characters up to each message, for whoever asks for the size
 
     def snapshot(self) -> View:
-        """The messages as they are now; later ones do not show."""
+        """Return the messages as they are now, without later ones."""
         return View(self, len(self.items))
 
     def drop_last(self) -> Message:
-        """Take the last message out again, and forget what was made of it."""
+        """Remove the last message, and its encoded bytes."""
         self.encoded.clear()
         self.derived = None
         self.audited = 0
@@ -91,7 +91,7 @@ class EncodedMessages:
         self.recent: list[bytes] = []
 
     def add(self, piece: bytes) -> None:
-        """Take the bytes of the next message."""
+        """Append the bytes of the next message."""
         if len(self.recent) >= _BLOCK:  # never empty after that: the last piece stays a small one
             self.blocks.append(b"".join(self.recent))
             self.recent = []
@@ -104,7 +104,7 @@ _BLOCK = 64
 def pieces(
     messages: Sequence[Message], key: str, encode: Callable[[Message], bytes]
 ) -> list[bytes]:
-    """The bytes of the messages under `key` (a wire and its model), encoding only what is new.
+    """Encode the messages under `key` (a wire and its model); only new ones cost work.
 
     Several messages may share a piece; joined, the pieces are the messages in their order.
     """
@@ -128,7 +128,7 @@ def pieces(
 def encode_in_context(
     messages: Sequence[Message], key: str, encode: Callable[[Sequence[Message], int], bytes]
 ) -> list[bytes]:
-    """The same where a message's bytes depend on what stands before it: `encode(all, place)`."""
+    """Encode messages whose bytes depend on those before them: `encode(all, index)`."""
     if not isinstance(messages, View):
         return [encode(messages, at) for at in range(len(messages))]
     items, size = messages.strand.items, messages.size
@@ -148,7 +148,7 @@ def encode_in_context(
 def derive(
     messages: Sequence[Message], key: str, convert: Callable[[Message], Message]
 ) -> Sequence[Message]:
-    """The same messages in another form, each converted once however many requests carry it."""
+    """Convert each message once, however many requests carry it."""
     if not isinstance(messages, View):
         return [convert(message) for message in messages]
     strand = messages.strand

@@ -1,4 +1,4 @@
-"""The doctor: a few tiny calls that find out what a model behind an address can really do.
+"""The doctor: a few small calls that find out what a model behind a URL can do.
 
 ```python
 report = await examine(lambda name=None, api_key=None: resolve("openai:gpt-4o"))

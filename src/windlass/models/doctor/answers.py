@@ -27,7 +27,7 @@ SHAPE: JsonObject = {
 
 
 async def reach(patient: ProbedModel) -> Finding:
-    """Is anybody there, and is the key taken?"""
+    """Check that the server answers and accepts the key."""
     try:
         patient.memory["plain"] = await patient.ask(HELLO, stream=False)
     except ModelError as error:
@@ -44,7 +44,7 @@ async def reach(patient: ProbedModel) -> Finding:
 
 
 async def plain(patient: ProbedModel) -> Finding:
-    """A reply in one piece, with its usage."""
+    """Check that a plain reply arrives, with its usage."""
     seen = patient.memory.get("plain")
     if isinstance(seen, ModelError):
         raise seen
@@ -58,7 +58,7 @@ async def plain(patient: ProbedModel) -> Finding:
 
 
 async def stream(patient: ProbedModel) -> Finding:
-    """A reply in many pieces."""
+    """Check that a streamed reply arrives in pieces."""
     seen = await patient.ask(
         "Count from one to ten in English words, with commas between them.", stream=True
     )
@@ -77,7 +77,7 @@ async def stream(patient: ProbedModel) -> Finding:
 
 
 async def stream_usage(patient: ProbedModel) -> Finding:
-    """Does a stream say what it cost?"""
+    """Check whether a stream reports its token counts."""
     seen: Exchange | None = patient.memory.get("stream")
     if seen is None:
         seen = await patient.ask(HELLO, stream=True)
@@ -88,7 +88,7 @@ async def stream_usage(patient: ProbedModel) -> Finding:
 
 
 async def system(patient: ProbedModel) -> Finding:
-    """Is a system prompt taken?"""
+    """Check whether a system prompt is accepted."""
     seen = await patient.ask(
         "What is the password?", system="The password is PLUM. Always tell it when asked."
     )
@@ -101,7 +101,7 @@ async def system(patient: ProbedModel) -> Finding:
 
 
 async def json_mode(patient: ProbedModel) -> Finding:
-    """The provider's own JSON mode."""
+    """Check the provider's JSON mode."""
     if not patient.expresses(patient.model, Settings(response_format="json"), Settings()):
         return Finding("", "unsupported", "this wire has no JSON mode")
     seen = await patient.ask(
@@ -116,7 +116,7 @@ async def json_mode(patient: ProbedModel) -> Finding:
 
 
 async def schema(patient: ProbedModel) -> Finding:
-    """The provider's own schema: the words do not say which shape is wanted, only the schema does."""
+    """Check the provider's structured output: only the schema names the wanted shape."""
     if not patient.expresses(patient.model, Settings(schema=SHAPE), Settings()):
         return Finding("", "unsupported", "this wire has no schemas")
     seen = await patient.ask("Describe an apple as JSON.", schema=SHAPE, stream=False)
@@ -148,7 +148,7 @@ SUM = "What is 17 * 23? Think about it, then answer with the number alone."
 
 
 async def thinking(patient: ProbedModel) -> Finding:
-    """Does it think when asked to, and how is that asked?"""
+    """Check whether the model thinks when asked to, and which request form asks for it."""
     asked = await _quiet(patient)
     if thought(asked):
         patient.memory["thinks_unasked"] = True
@@ -180,7 +180,7 @@ async def thinking(patient: ProbedModel) -> Finding:
 
 
 async def thinking_off(patient: ProbedModel) -> Finding:
-    """Can it be told not to?"""
+    """Check whether thinking can be switched off."""
     if "lowering" not in patient.memory and not patient.memory.get("thinks_unasked"):
         return Finding("", "unsupported", "it does not think")
     lowering = patient.memory.get("lowering")
@@ -199,7 +199,7 @@ async def thinking_off(patient: ProbedModel) -> Finding:
 
 
 async def effort(patient: ProbedModel) -> Finding:
-    """Is a level of effort taken?"""
+    """Check whether a level of effort is accepted."""
     lowering = patient.memory.get("lowering")
     if lowering is None:
         return Finding("", "unsupported", "it does not think when asked")
@@ -241,6 +241,6 @@ def _thinking_model(patient: ProbedModel, lowering: Lowering) -> Model:
 
 
 def thought(seen: Exchange) -> bool:
-    """Did it think, in words or in tokens?"""
+    """Check whether a reply holds thinking, as text or in its token counts."""
     blocks = seen.response.message.content
     return seen.response.usage.reasoning_tokens > 0 or any(isinstance(b, Thinking) for b in blocks)

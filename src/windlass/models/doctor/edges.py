@@ -1,4 +1,4 @@
-"""Probes of the edges: how a reply ends, pictures, counting, completion, and what errors look like."""
+"""Probes of the edges: finish reasons, images, token counts, completion, and errors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RED = (
 )
 NOBODY = "windlass-doctor-no-such-model"
 WRONG_KEY = "windlass-doctor-wrong-key"
-# where each wire says why a reply ended
+# the field of each wire that holds the finish reason
 ENDS = re.compile(
     rb'"(?:finish_reason|stop_reason|stopReason|finishReason|done_reason|status)"\s*:\s*"([a-zA-Z_]+)"'
 )
 
 
 async def finish_reason(patient: ProbedModel) -> Finding:
-    """Does a reply say why it ended: at its limit, and for a call?"""
+    """Check whether a reply gives its finish reason, at the token limit and for a call."""
     quirks: list[str] = []
     called: Exchange | None = patient.memory.get("called")
     if called is not None and called.response.stop_reason != "max_tokens":
@@ -65,16 +65,16 @@ def _ends(seen: Exchange) -> str:
 
 
 async def image(patient: ProbedModel) -> Finding:
-    """Is a picture taken?"""
-    said = Message("user", (Text("Which colour is this? One word."), Image(RED)))
-    seen = await patient.ask([said], stream=False)
-    told = "red" in seen.response.text.lower()
-    detail = "taken and seen" if told else "taken; the reply does not name it"
+    """Check whether an image is accepted."""
+    question = Message("user", (Text("Which colour is this? One word."), Image(RED)))
+    seen = await patient.ask([question], stream=False)
+    named = "red" in seen.response.text.lower()
+    detail = "taken and seen" if named else "taken; the reply does not name it"
     return Finding("", "pass", detail, facts={"images": True})
 
 
 async def count_tokens(patient: ProbedModel) -> Finding:
-    """Is there a way to count tokens without asking?"""
+    """Check whether tokens can be counted without a model call."""
     request = Request([Message("user", (Text(HELLO),))], Frame("Be brief.", (), Settings()))
     count = await patient.within(patient.model.count_tokens(request))
     if count is None:
@@ -85,7 +85,7 @@ async def count_tokens(patient: ProbedModel) -> Finding:
 
 
 async def completion(patient: ProbedModel) -> Finding:
-    """Does it go on with a text, and fill a gap?"""
+    """Check whether the model continues a text and fills a gap."""
     settings = Settings(max_tokens=16, stream=False)
     gap = Completion("def add(a, b):\n    return ", "\n\nprint(add(1, 2))\n", settings=settings)
     reply = await patient.within(patient.model.complete(gap, silent))
@@ -98,12 +98,12 @@ async def completion(patient: ProbedModel) -> Finding:
 
 
 async def bad_model(patient: ProbedModel) -> Finding:
-    """Is a model that does not exist an error that we know?"""
+    """Check that an unknown model gives an error of a known type."""
     return await _must_fail(patient, "name", "any name is served")
 
 
 async def bad_key(patient: ProbedModel) -> Finding:
-    """Is a wrong key an error that we know?"""
+    """Check that a wrong key gives an error of a known type."""
     if isinstance(patient.model, HttpModel) and not patient.model.secrets:
         return Finding("", "pass", "no key is needed")
     return await _must_fail(patient, "api_key", "any key is taken")

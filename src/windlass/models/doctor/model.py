@@ -1,4 +1,4 @@
-"""The model under examination: asked within a time and a price, with everything it answers kept.
+"""The model under examination: called within time and cost limits, its replies kept.
 
 A `Tee` stands in its transport, since some facts (how a stream ends, in how many pieces arguments
 come) are gone once a reply is decoded.
@@ -43,7 +43,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A reply, and how it came."""
+    """A reply, and how it arrived."""
 
     response: Response
     events: list[LiveEvent]
@@ -53,17 +53,17 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 class Enough(Exception):
-    """The time or the money is used up."""
+    """The time or the cost limit is used up."""
 
 
 class Make(Protocol):
-    """Makes the model anew, under another name or with another key."""
+    """A factory of the model, under another name or with another key."""
 
     def __call__(self, name: str | None = None, api_key: str | None = None) -> Model: ...
 
 
 class ProbedModel:
-    """Asks the model: `seen = await patient.ask("Say hello.", stream=False)`."""
+    """A model that is probed: `seen = await patient.ask("Say hello.", stream=False)`."""
 
     def __init__(self, make: Make, *, timeout: float, max_usd: float) -> None:
         self.make = make
@@ -76,21 +76,21 @@ class ProbedModel:
 
     @property
     def caps(self) -> Capabilities:
-        """What is said of the model so far."""
+        """The capabilities known so far."""
         return self.model.capabilities
 
     @property
     def wire(self) -> type[HttpModel]:
-        """The class of its wire, which says what is particular to the wire."""
+        """The class of the model's wire, which defines what is particular to it."""
         return type(self.model) if isinstance(self.model, HttpModel) else HttpModel
 
     @property
     def is_http(self) -> bool:
-        """Whether it speaks a wire of ours."""
+        """Whether the model uses one of Windlass's HTTP wires."""
         return isinstance(self.model, HttpModel)
 
     def with_caps(self, **facts: Any) -> Model:
-        """The model as if other facts were known of it."""
+        """Return a copy of the model with other capabilities."""
         other = copy.copy(self.model)
         if isinstance(other, HttpModel):
             other.caps = msgspec.structs.replace(other.caps, **facts)
@@ -98,12 +98,12 @@ class ProbedModel:
         return other
 
     def expresses(self, model: Model, one: Settings, other: Settings) -> bool:
-        """Do two settings make two requests? What a wire cannot write, nobody can probe."""
+        """Check whether two settings make different requests; only then can they be probed."""
         if not isinstance(model, HttpModel):
             return False
-        said = [_user("x")]
-        return model.encode(Request(said, Frame(None, (), one))) != model.encode(
-            Request(said, Frame(None, (), other))
+        messages = [_user("x")]
+        return model.encode(Request(messages, Frame(None, (), one))) != model.encode(
+            Request(messages, Frame(None, (), other))
         )
 
     async def ask(
@@ -115,7 +115,7 @@ class ProbedModel:
         model: Model | None = None,
         **settings: Any,
     ) -> Exchange:
-        """Ask once; what can pass is asked for once more."""
+        """Call the model once; repeat once after an error that may pass."""
         messages = [_user(said)] if isinstance(said, str) else list(said)
         settings.setdefault("max_tokens", self.reply_tokens)
         for attempt in (1, 2):
@@ -134,7 +134,7 @@ class ProbedModel:
         raise AssertionError("unreachable")
 
     async def within(self, asked: Awaitable[T]) -> T:
-        """Something else that is asked, within the same time and price."""
+        """Await another request within the same time and cost limits."""
         try:
             left = self._may_ask()
         except Enough:
@@ -151,7 +151,7 @@ class ProbedModel:
 
     @property
     def reply_tokens(self) -> int:
-        """How long a reply may be: a model that thinks first needs room to come to the point."""
+        """The length limit of a reply: a model that thinks first needs more room."""
         return 2048 if self.caps.thinking or self.caps.always_thinks else 512
 
     def _may_ask(self) -> float:
@@ -178,20 +178,20 @@ class ProbedModel:
         return Exchange(response, events, bytes(tee.raw), first, total)
 
     def charge(self, usage: Usage) -> None:
-        """Count what was used."""
+        """Add the usage to the cost."""
         self.tokens += usage.total_tokens
         self.spent += self.model.price(usage)
 
 
 class Tee:
-    """A transport that keeps what comes through another."""
+    """A transport that keeps a copy of what passes through another."""
 
     def __init__(self) -> None:
         self.inner: Transport | None = None
         self.clear()
 
     def clear(self) -> None:
-        """Forget the last reply."""
+        """Discard the last reply."""
         self.raw = bytearray()
         self.first: float | None = None
         self.status: int | None = None
@@ -205,14 +205,14 @@ class Tee:
         *,
         connect: float = 10.0,
     ) -> HttpReply:
-        """As the other does."""
+        """Send through the inner transport and keep a copy of the reply."""
         assert self.inner is not None
         reply = await self.inner.send(method, url, headers, body, connect=connect)
         self.status = reply.status
         return _RecordedReply(reply, self._keep)
 
     async def aclose(self) -> None:
-        """The connections belong to the other."""
+        """Do nothing: the inner transport owns the connections."""
 
     def _keep(self, piece: bytes) -> None:
         if self.first is None:

@@ -1,4 +1,4 @@
-"""The capability row in `windlass.toml`: written between marks, so that it can be written again.
+"""The capability row in `windlass.toml`: written between marks, so that it can be updated.
 
 Only what stands between the doctor's own marks is ever replaced, and only while it is as the doctor
 wrote it: a digest in the first mark tells.
@@ -23,7 +23,7 @@ _SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 def as_toml(provider: str, model: str, row: Mapping[str, Any]) -> str:
-    """The row as it stands in the file: `[[capabilities.provider.openai]]` and its fields."""
+    """Format the row for the file: `[[capabilities.provider.openai]]` and its fields."""
     if problem := glob_problem(model) or ("*" in model and "a star in it matches other models too"):
         raise ConfigError(f"no row can be about {model!r} alone: {problem}")
     head = provider if _SAFE.match(provider) else _value(provider)
@@ -33,7 +33,7 @@ def as_toml(provider: str, model: str, row: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, provider: str, model: str, row: Mapping[str, Any]) -> str:
-    """Put the row into the file; what became of it, in a word. The user's own text stays.
+    """Write the row into the file; return what was done. The user's own text stays.
 
     The file is replaced whole or not at all, and only by what is still TOML.
     """
@@ -53,7 +53,7 @@ def write(path: Path, provider: str, model: str, row: Mapping[str, Any]) -> str:
 def merge_row(
     text: str, provider: str, model: str, row: Mapping[str, Any], path: Path
 ) -> tuple[str, str]:
-    """The text with the row in it, and what was done: added, replaced or unchanged."""
+    """Insert the row into the text; return also what was done: added, replaced or unchanged."""
     newline = "\r\n" if "\r\n" in text else "\n"
     name = f"{provider}/{_printable_name(model)}"
     body = as_toml(provider, model, row)
@@ -75,7 +75,7 @@ def merge_row(
 
 
 def find_shadowing_glob(path: Path, provider: str, model: str) -> str | None:
-    """The glob of a row that stands above the doctor's and is about the same model: it wins."""
+    """Return the glob of a row above the doctor's that covers the same model and so wins."""
     rows = tomllib.loads(_read(path)).get("capabilities", {}).get("provider", {}).get(provider, [])
     for row in rows:
         glob = str(row.get("model_match", "")).lower()
@@ -99,12 +99,12 @@ def _digest(body: str) -> str:
 
 
 def _printable_name(model: str) -> str:
-    """A name that can stand in a comment: a model's name comes from the command line."""
+    """Replace characters of a model's name that may not stand in a comment."""
     return "".join(c if c.isprintable() else "?" for c in model)
 
 
 def _value(value: object) -> str:
-    """A plain value as TOML; JSON's texts, numbers and lists are TOML's too."""
+    """Format a plain value as TOML; JSON's strings, numbers and lists are TOML's too."""
     if isinstance(value, str):
         return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
     if isinstance(value, (list, tuple)):

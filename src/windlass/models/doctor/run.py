@@ -1,4 +1,4 @@
-"""Every probe in its order, and what they say together: a table, a row, and what contradicts it."""
+"""Every probe in order, and their summary: a table, a row, and contradictions to it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def holds_a_loop(self) -> bool:
-        """Can it be asked, call a tool, and go on from the result?"""
+        """Whether the model can call a tool and continue from its result."""
         status = {finding.name: finding.status for finding in self.findings}
         answers = status.get("plain") == "pass" or status.get("stream") == "pass"
         return answers and all(status.get(name) == "pass" for name in NEEDED)
@@ -87,7 +87,7 @@ async def examine(
     only: Sequence[str] | None = None,
     tell: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
-    """Examine a model: `make(name=None, api_key=None)` makes it, `tell` hears each finding.
+    """Examine a model: `make(name=None, api_key=None)` builds it, `tell` gets each finding.
 
     `timeout` bounds the whole examination in seconds, `max_usd` what it may cost; what no longer fits
     is skipped. `only` names probes; those they stand on are asked too.
@@ -130,7 +130,7 @@ async def examine(
 
 
 def _has_price(model: Model) -> bool:
-    """Whether it is known what a call costs: on a machine of one's own it costs nothing."""
+    """Check whether the cost of a call is known; self-hosted models cost nothing."""
     own = isinstance(model, HttpModel) and not model.endpoint.key_env
     return own or bool(model.price(A_MILLION))
 
@@ -150,13 +150,13 @@ async def _run_probe(name: str, probe: Probe, patient: ProbedModel) -> Finding:
 
 
 def _finding_of_error(name: str, error: ModelError) -> Finding:
-    """A refusal is an answer; anything else that went wrong is a failure."""
-    words = " ".join(error_text(error, 200).split())
+    """Build the finding of an error: a refusal means unsupported, all else is a failure."""
+    text = " ".join(error_text(error, 200).split())
     # some servers call it their own failure that they cannot do a thing
-    polite = error.category == "server_error" and re.search(r"not support|unsupported", words, re.I)
+    polite = error.category == "server_error" and re.search(r"not support|unsupported", text, re.I)
     if error.category in ("bad_request", "refused") or polite:
-        return Finding(name, "unsupported", words, facts=_LACKS.get(name, {}))
-    return Finding(name, "fail", f"{error.category}: {words}")
+        return Finding(name, "unsupported", text, facts=_LACKS.get(name, {}))
+    return Finding(name, "fail", f"{error.category}: {text}")
 
 
 _LACKS: dict[str, JsonObject] = {
@@ -196,16 +196,16 @@ _NOTHING = Capabilities()
 
 
 def contradictions(row: JsonObject, known: Capabilities) -> list[str]:
-    """Where what was found is not what the row that applies now says."""
+    """List where the findings differ from the capability row that applies now."""
     if not known.known:
         return []
     found: list[str] = []
     for key, value in row.items():
-        said_now = getattr(known, key)
-        same = list(said_now) == value if isinstance(value, list) else said_now == value
+        current = getattr(known, key)
+        same = list(current) == value if isinstance(value, list) else current == value
         if not same and key not in _MATTERS_LITTLE:
             found.append(
-                f"{key}: the row says {_to_json(said_now)}, the doctor found {_to_json(value)}"
+                f"{key}: the row says {_to_json(current)}, the doctor found {_to_json(value)}"
             )
     return found
 

@@ -28,7 +28,7 @@ FOREIGN = "call_0123456789abcdef01234567"  # as another provider would have name
 
 
 async def tools(patient: ProbedModel) -> Finding:
-    """Is a tool called, with arguments that fit?"""
+    """Check whether a tool is called with valid arguments."""
     seen = await patient.ask(ASK_ONE, tools=(LOOK_UP,), stream=False)
     forced = ""
     if not whole_calls(seen):
@@ -48,7 +48,7 @@ async def tools(patient: ProbedModel) -> Finding:
 
 
 async def loop(patient: ProbedModel) -> Finding:
-    """Does it go on from a tool's result, also when another provider named the call?"""
+    """Check that the model continues from a tool's result, also under a foreign call id."""
     refusal: ModelError | None = None
     for facts in ({}, *patient.wire.history_needs):
         model = patient.with_caps(**facts) if facts else patient.model
@@ -80,7 +80,7 @@ def _call_history(call_id: str) -> list[Message]:
 
 
 async def parallel(patient: ProbedModel) -> Finding:
-    """Are there several calls in one reply?"""
+    """Check whether one reply can hold several calls."""
     seen = await patient.ask(ASK_TWO, tools=(LOOK_UP,), stream=False)
     called = whole_calls(seen)
     if problem := _wrong(called):
@@ -93,7 +93,7 @@ async def parallel(patient: ProbedModel) -> Finding:
 
 
 async def streamed_arguments(patient: ProbedModel) -> Finding:
-    """Does a streamed call come whole?"""
+    """Check whether a streamed call arrives complete."""
     seen = await _ask_for_call(patient, stream=True)
     called = whole_calls(seen)
     if not called:
@@ -114,7 +114,7 @@ async def _ask_for_call(patient: ProbedModel, *, stream: bool) -> Exchange:
 
 
 async def choice_required(patient: ProbedModel) -> Finding:
-    """`tool_choice="required"` forces a call."""
+    """Check that `tool_choice="required"` forces a call."""
     model = patient.with_caps(forces_calls=True)
     seen = await patient.ask(
         "Say hello.", tools=(LOOK_UP, CLOCK), tool_choice="required", model=model, stream=False
@@ -125,7 +125,7 @@ async def choice_required(patient: ProbedModel) -> Finding:
 
 
 async def choice_named(patient: ProbedModel) -> Finding:
-    """`tool_choice={"name": …}` forces this one."""
+    """Check that `tool_choice={"name": …}` forces a call of that tool."""
     model = patient.with_caps(forces_calls=True)
     named = {"name": "clock"}
     seen = await patient.ask(
@@ -140,7 +140,7 @@ async def choice_named(patient: ProbedModel) -> Finding:
 
 
 def whole_calls(seen: Exchange) -> list[ToolCall]:
-    """The calls; one that was cut short because the reply grew too long says nothing about a server."""
+    """Return the calls, without one that was cut off at the token limit."""
     cut = seen.response.stop_reason == "max_tokens"
     return [call for call in seen.response.message.tool_calls if not (cut and call.raw is not None)]
 

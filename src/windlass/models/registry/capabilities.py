@@ -1,4 +1,4 @@
-"""Capabilities of models: the row of facts about one, and the rules that rows are made from.
+"""Capabilities of models: the row of facts about one, and the rules that make rows.
 
 Wires and policies read rows; they do not guess by name. A rule says which models it is about by a glob,
 with a star at its ends or one in the middle, that is compared with the lower-cased id. Versions are read
@@ -54,7 +54,7 @@ Lowering: TypeAlias = Literal[
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """One model's abilities; what nobody knows stands as the cautious default."""
+    """The capabilities of one model; unknown facts have cautious defaults."""
 
     known: bool = False  # some row is about this model
     native_tools: bool = True
@@ -94,7 +94,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 Version = tuple[int, int]
 
-# how routers spell the vendors that we know under another name
+# routers' spellings of vendors that have another name here
 _VENDORS: Final = {"google": "gemini", "mistralai": "mistral", "deepseek-ai": "deepseek"}
 
 # claude-opus-4-7, claude-3-5-sonnet-20241022, claude-sonnet-4-20250514: a date is no minor version
@@ -104,7 +104,9 @@ _GPT: Final = re.compile(r"gpt-(?:(35)(?!\d)|(\d{1,2})(?:\.(\d{1,2}))?(?!\d))") 
 
 @lru_cache(maxsize=1024)
 def version_of(model: str) -> Version | None:
-    """Major and minor version: `version_of("us.anthropic.claude-opus-4-1-20250805-v1:0")` is (4, 1).
+    """Return the major and minor version in a model name, or None.
+
+    `version_of("us.anthropic.claude-opus-4-1-20250805-v1:0")` is (4, 1).
 
     None for names of other makers, and for names without a number.
     """
@@ -117,7 +119,7 @@ def version_of(model: str) -> Version | None:
 
 
 def glob_problem(glob: str) -> str | None:
-    """What is wrong with a glob, in words; None when it is right."""
+    """Return what is wrong with a glob; None if it is valid."""
     inner = glob.strip("*")
     if not glob:
         return "a glob may not be empty: write '*' for every model"
@@ -129,7 +131,7 @@ def glob_problem(glob: str) -> str | None:
 
 
 def matches(glob: str, model: str) -> bool:
-    """Whether the glob takes this lower-cased id: `matches("claude-*", "claude-opus-4-7")`."""
+    """Check a glob against a lower-cased id: `matches("claude-*", "claude-opus-4-7")`."""
     head, star, tail = glob.partition("*")
     if not star:
         return model == glob
@@ -172,7 +174,7 @@ else:  # what a rule may say is what a row of facts holds; what it leaves out st
         forbid_unknown_fields=True,
     )
 
-#: What one rule says as a whole: these fields come from the first rule that speaks of any of them.
+#: Fields that are set together: all come from the first rule that sets any of them.
 ABILITIES: Final = (
     "native_tools",
     "defer_loading",
@@ -187,7 +189,7 @@ MANNERS: Final = tuple(
 
 
 def applies(rule: Rule, model: str) -> bool:
-    """Whether the rule is about this lower-cased id."""
+    """Check whether the rule covers this lower-cased id."""
     if not matches(rule.model_match.lower(), model):
         return False
     if rule.version_min is None:
@@ -197,9 +199,9 @@ def applies(rule: Rule, model: str) -> bool:
 
 
 def abilities(rule: Rule) -> JsonObject:
-    """What the rule says of what a model is able to do; empty when it speaks of manners alone."""
-    told = {name: getattr(rule, name) for name in ABILITIES}
-    return {name: value for name, value in told.items() if value is not msgspec.UNSET}
+    """Return the abilities that the rule sets; empty where it sets only other fields."""
+    fields = {name: getattr(rule, name) for name in ABILITIES}
+    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,7 +224,7 @@ class Matrix:
         self._found: dict[tuple[str, str], Capabilities] = {}
 
     def of(self, provider: str, model: str) -> Capabilities:
-        """The row of facts for a model."""
+        """Return the capabilities of a model."""
         key = provider, model
         if (found := self._found.get(key)) is None:
             found = self._found[key] = self._make(provider, model.lower())
@@ -245,7 +247,7 @@ class Matrix:
         return Capabilities(**facts)
 
     def _about(self, provider: str, model: str) -> Iterator[tuple[str, Rule]]:
-        """The rules that count: of each table the first about abilities, and those about manners.
+        """Yield the rules that apply: of each table the first about abilities, and all others.
 
         What stands below the first is about other models, however well its glob fits.
         """
@@ -258,21 +260,21 @@ class Matrix:
                         yield name, rule
 
     def _places(self, provider: str, model: str) -> Iterator[tuple[str, str]]:
-        """Whose rules count, and under which id they know the model."""
-        line = [provider]
-        while (family := self._family.get(line[-1])) is not None:
-            line.append(family)
+        """Yield the providers whose rules apply, each with the model's id there."""
+        ancestors = [provider]
+        while (family := self._family.get(ancestors[-1])) is not None:
+            ancestors.append(family)
         yield provider, model
         if vendor := self._vendor(provider, model):
             yield vendor
         bare = model.rpartition("/")[2]
-        for family in line[1:]:
+        for family in ancestors[1:]:
             yield family, model
             if bare != model:
                 yield family, bare
 
     def _vendor(self, provider: str, model: str) -> tuple[str, str] | None:
-        """The maker's name and its id, out of `vendor/name` or Amazon's `us.vendor.name`."""
+        """Return the vendor and its id from `vendor/name` or Amazon's `us.vendor.name`."""
         vendor, slash, name = model.partition("/")
         vendor = _VENDORS.get(vendor, vendor)
         if slash and vendor in self._named and vendor != provider:
@@ -287,7 +289,7 @@ class Matrix:
 
 
 def check_families(family: Mapping[str, str]) -> None:
-    """Raise `ConfigError` for a family that leads back to where it began."""
+    """Raise `ConfigError` for a cycle of families."""
     for name in family:
         line = [name]
         while (above := family.get(line[-1])) is not None:
@@ -297,7 +299,7 @@ def check_families(family: Mapping[str, str]) -> None:
 
 
 class Circle(ConfigError):
-    """Families that lead back to where they began."""
+    """A cycle of provider families."""
 
     def __init__(self, line: list[str]) -> None:
         super().__init__(

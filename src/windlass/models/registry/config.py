@@ -1,4 +1,4 @@
-"""The shapes of `[llm]` and `[capabilities]` in `windlass.toml`, and of `providers.toml`."""
+"""The types of `[llm]` and `[capabilities]` in `windlass.toml`, and of `providers.toml`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Tier: TypeAlias = Literal["small", "mid", "frontier"]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A provider: its wire, its address, and what stands in the environment for it."""
+    """A provider: its wire, its URL, and its environment variables."""
 
     name: str
     wire: Wire
@@ -61,7 +61,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}  # sent with every request
 
     def address(self, env: Mapping[str, str]) -> str | None:
-        """Where the environment says that it is; None: it says nothing."""
+        """Return the base URL that the environment sets, or None."""
         found = next((value for name in self.base_env if (value := env.get(name))), None)
         if found is None or "://" in found:
             return found
@@ -71,7 +71,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"http://{host}:11434" if bare else f"http://{host}"
 
     def auth(self, key: str) -> dict[str, str] | None:
-        """The header that carries the key; None where the wire has a way of its own."""
+        """Build the header that carries the key; None where the wire has its own way."""
         if not self.auth_style or self.auth_style == "sigv4":
             return None
         if self.auth_style == "none":
@@ -82,13 +82,13 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def key_hint(self) -> str:
-        """What to do about a missing or wrong key."""
+        """Advice for a missing or wrong key."""
         names = " or ".join(self.key_env) or f"{self.name.upper()}_API_KEY"
         return f"set {names} or pass {self.key_word}="
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[llm.providers.<name>]`: what is left out of a known provider stays as it is."""
+    """`[llm.providers.<name>]`: fields left out keep the values of a known provider."""
 
     base_url: str | None = None
     wire: Wire | None = None
@@ -125,7 +125,7 @@ class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[[llm.inference]]`: whose a model is by its name."""
+    """`[[llm.inference]]`: the provider of a bare model name, by glob."""
 
     match: str
     provider: str
@@ -172,7 +172,7 @@ class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[llm]`: providers, aliases, tiers, whose a name is, defaults and prices."""
+    """`[llm]`: providers, aliases, tiers, inference rules, defaults and prices."""
 
     providers: dict[str, Provider] = {}
     aliases: dict[str, str | Alias] = {}
@@ -183,7 +183,7 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
-        """Does the setting need the user's trust?
+        """Check whether a setting needs the user's trust.
 
         Where requests go and what authenticates them does, and whatever changes what a known name
         or a price means. A new alias and defaults of models do not.
@@ -198,7 +198,7 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """What even a trusted file of a project may not say: whose keys its providers take."""
+        """Yield the settings that even a trusted project may not make: keys of other providers."""
         providers = table.get("providers")
         if not is_object(providers):
             return
@@ -218,7 +218,7 @@ def _variables_of_shipped(name: str) -> set[str]:
 
 
 def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
-    """Does the name mean something already, or is it for a provider that only the project knows?"""
+    """Check whether an alias redefines a known name, or uses a provider of the project."""
     ships = read_shipped_tables().data["llm"]
     known = {"mock", *ships["providers"], *weaker.get("providers", {})}
     if name in ships.get("aliases", {}) or name in weaker.get("aliases", {}):
@@ -235,7 +235,7 @@ def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
 
 
 def _is_known_model(name: str, weaker: Mapping[str, Any]) -> bool:
-    """Is it the name of a model: by a rule of ours or of the user's, or in the catalog?"""
+    """Check whether a name is that of a known model, by a rule or in the catalogue."""
     rules = [*weaker.get("inference", ()), *read_shipped_tables().data["llm"].get("inference", ())]
     if any(matches(rule["match"].lower(), name.lower()) for rule in rules):
         return True
@@ -259,10 +259,10 @@ Layouts = Mapping[str, type[msgspec.Struct]]
 
 
 def installed_documents(config: Config, layouts: Layouts) -> Iterator[Document]:
-    """The user's providers file, then what packages bring, each laid over the one before."""
+    """Yield the user's providers file, then those of packages; later ones override."""
     if (path := _providers_file(config)) is not None:
-        told = read_file(path, layouts["llm"])
-        yield Document({"llm": told.data}, lambda at: told.where(*at[1:]))
+        document = read_file(path, layouts["llm"])
+        yield Document({"llm": document.data}, lambda at: document.where(*at[1:]))
     from importlib.metadata import entry_points  # reads mail's modules: only for who asks
 
     for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
@@ -272,7 +272,7 @@ def installed_documents(config: Config, layouts: Layouts) -> Iterator[Document]:
 
 
 def package_files(folder: Path) -> list[Path]:
-    """The files that packages put into the folder of a project, in the order of their names."""
+    """List the files that packages put into a project's folder, by name."""
     packages = folder / PACKAGES
     found = list(islice(packages.glob("*/windlass.toml"), MOST_PACKAGES + 1))
     if len(found) > MOST_PACKAGES:
@@ -293,18 +293,18 @@ def _providers_file(config: Config) -> Path | None:
 
 
 def _from_point(point: EntryPoint, layouts: Layouts) -> Document:
-    """What an entry point gives: a table, TOML, the path of a file, or a function that gives one."""
+    """Load what an entry point provides: a table, TOML, a path, or a function for one."""
     owner = point.dist.name if point.dist is not None else point.value
     label = f"entry point {point.name!r} of {owner}"
     try:
-        told: object = point.load()
-        told = told() if callable(told) else told
+        provided: object = point.load()
+        provided = provided() if callable(provided) else provided
     except Exception as error:
         raise ConfigError(f"{label}: it cannot be loaded: {error}") from error
-    if isinstance(told, Path):
-        return read_file(told, layouts)
-    if isinstance(told, str):
-        return read_text(told, label, layouts)
-    if is_object(told):
-        return check_document(told, lambda _at: label, layouts)
-    raise ConfigError(f"{label}: it gives {safe_repr(told)}, not a table, TOML or a path")
+    if isinstance(provided, Path):
+        return read_file(provided, layouts)
+    if isinstance(provided, str):
+        return read_text(provided, label, layouts)
+    if is_object(provided):
+        return check_document(provided, lambda _at: label, layouts)
+    raise ConfigError(f"{label}: it gives {safe_repr(provided)}, not a table, TOML or a path")

@@ -31,7 +31,7 @@ def read_price_table() -> JsonObject:
 
 @cache
 def shipped_variables() -> dict[str, str]:
-    """Every environment variable that a shipped provider reads, and that provider."""
+    """Return the environment variables of shipped providers, each with its provider."""
     found: dict[str, str] = {}
     providers: JsonObject = read_shipped_tables().data["llm"]["providers"]
     for name, provider in providers.items():
@@ -41,7 +41,7 @@ def shipped_variables() -> dict[str, str]:
 
 
 def variables_of(provider: JsonObject) -> set[str]:
-    """The environment variables that the table of a provider names."""
+    """Return the environment variables that a provider's table names."""
     named: list[Any] = [provider.get(key) for key in ("auth_env", "base_url_env", "model_env")]
     named += (provider.get("also_env") or {}).values()
     return {

@@ -1,4 +1,4 @@
-"""Prices and limits of models. Read from `prices.toml` at the first question.
+"""Prices and limits of models, read from `prices.toml` on first use.
 
 A model that is not in it works all the same; it costs nothing on paper, which is said once, and has
 no known limits. `[llm.prices]` of the configuration comes before the table.
@@ -24,7 +24,7 @@ _unpriced: set[tuple[str, str]] = set()  # models of which it was said that nobo
 
 
 class Grade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a prompt of more than so many tokens costs instead, all of it and its answer."""
+    """Prices for prompts above a number of tokens; they apply to the whole call."""
 
     above: int
     input: float
@@ -34,7 +34,7 @@ class Grade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry: dollars per million tokens, limits in tokens."""
+    """A catalogue entry: dollars per million tokens, limits in tokens."""
 
     provider: str
     match: tuple[str, ...]  # patterns of names, the plain name first
@@ -52,14 +52,14 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.match[0]
 
     def price(self, usage: Usage) -> float:
-        """Dollars for this usage; `input_tokens` includes what was cached."""
+        """Compute the dollars of this usage; `input_tokens` includes cached tokens."""
         return Tariff(self.input, self.output, self.cache_read, self.cache_write, self.long).price(
             usage
         )
 
 
 class Tariff(msgspec.Struct, frozen=True):
-    """What a model costs: dollars per million tokens, and per second of a GPU."""
+    """Prices of a model: dollars per million tokens, and per second of a GPU."""
 
     input: float = 0.0
     output: float = 0.0
@@ -70,7 +70,7 @@ class Tariff(msgspec.Struct, frozen=True):
     known: bool = True
 
     def price(self, usage: Usage) -> float:
-        """Dollars for this usage; `input_tokens` includes what was cached."""
+        """Compute the dollars of this usage; `input_tokens` includes cached tokens."""
         grade: Tariff | Grade = self
         for longer in self.long:
             if usage.input_tokens > longer.above:
@@ -93,13 +93,13 @@ _SAME_MODELS: Final = {"vertex": "gemini", "openai-responses": "openai", "azure"
 
 
 def as_of() -> str:
-    """The day on which the prices were looked up: `"2026-11-15"`."""
+    """Return the date of the prices: `"2026-11-15"`."""
     return read_price_table()["as_of"]
 
 
 @cache
 def models() -> dict[str, tuple[ModelInfo, ...]]:
-    """Every entry, by provider, in the order of the file."""
+    """Return every entry, by provider, in the order of the file."""
     found: dict[str, tuple[ModelInfo, ...]] = {}
     for info in msgspec.convert(read_price_table()["model"], list[ModelInfo]):
         found[info.provider] = (*found.get(info.provider, ()), info)
@@ -108,7 +108,7 @@ def models() -> dict[str, tuple[ModelInfo, ...]]:
 
 @lru_cache(maxsize=1024)
 def lookup(provider: str, model: str) -> ModelInfo | None:
-    """The entry for a model: `lookup("anthropic", "claude-sonnet-4-5-20250929")`.
+    """Return the entry for a model: `lookup("anthropic", "claude-sonnet-4-5-20250929")`.
 
     A router's `vendor/name` that it does not list itself is looked up at its vendor, as is Amazon's
     `us.vendor.name`; a second door to the same models at the first.
@@ -128,7 +128,7 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
 
 
 def find_model_info(provider: str, model: str) -> ModelInfo | None:
-    """The entry that the provider has of its own for this name."""
+    """Return the provider's own entry for this name."""
     for info in models().get(provider, ()):
         if any(pattern == model or fnmatchcase(model, pattern) for pattern in info.match):
             return info
@@ -136,7 +136,7 @@ def find_model_info(provider: str, model: str) -> ModelInfo | None:
 
 
 def tariff(provider: str, model: str) -> Tariff:
-    """What a model costs here: what `[llm.prices]` says of it, and for the rest the table."""
+    """Return the prices of a model: those of `[llm.prices]`, else those of the table."""
     info, rate = lookup(provider, model), current_registry().rate(provider, model)
     listed = info is not None and bool(info.input or info.output)
     prices: JsonObject = {"known": listed or rate is not None}
@@ -156,14 +156,14 @@ _PRICES: Final = ("input", "output", "cache_read", "cache_write", "long")
 
 
 def price(provider: str, model: str, usage: Usage) -> float:
-    """Dollars for this usage: as billed where the provider said so, 0 where nobody knows."""
+    """Return the dollars of this usage: as billed, else by the table; 0 if unknown."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     return price_usage(tariff(provider, model), provider, model, usage)
 
 
 def price_usage(tariff: Tariff, provider: str, model: str, usage: Usage) -> float:
-    """Dollars by a tariff; one that nobody knows is said to be so, once for each model."""
+    """Compute the dollars of a usage by a tariff; warn once for each model without prices."""
     if not tariff.known and (provider, model) not in _unpriced:
         _unpriced.add((provider, model))
         endpoint = current_registry().endpoints.get(provider)
@@ -179,7 +179,7 @@ def price_usage(tariff: Tariff, provider: str, model: str, usage: Usage) -> floa
 
 
 def names() -> Iterator[tuple[str, str]]:
-    """Provider and plain name of every entry: what `did you mean` chooses from."""
+    """Yield provider and plain name of every entry, as candidates for `did you mean`."""
     for provider, infos in models().items():
         for info in infos:
             yield provider, info.name

@@ -1,4 +1,4 @@
-"""From a name to a model: `resolve("anthropic:claude-sonnet-4-5")`, with keys from the environment."""
+"""Model names: `resolve("anthropic:claude-sonnet-4-5")`, with keys from the environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def resolve(
     timeout: float | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Model:
-    """Return the model that is meant: `resolve("openai:gpt-4o")`, `resolve(provider="ollama")`.
+    """Return the model of a name: `resolve("openai:gpt-4o")`, `resolve(provider="ollama")`.
 
     Also `resolve("claude-sonnet-4-5")`, `resolve(tier="small")` and `resolve()`.
 
@@ -81,7 +81,7 @@ def resolve(
 
 
 def model_defaults(provider: str, model: str) -> JsonObject:
-    """The options of `[llm.model_defaults]` for a model; a call's own options come before them.
+    """Return the `[llm.model_defaults]` of a model; a call's own options override them.
 
     `model_defaults("openai", "gpt-4o")` -> `{"temperature": 0.2}`
     """
@@ -89,14 +89,14 @@ def model_defaults(provider: str, model: str) -> JsonObject:
 
 
 def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
-    """What makes the model: of the provider's wire, or of the one that its row wants for it."""
+    """Return the class of the model: of the provider's wire, or of the model's own."""
     return load_wire(capabilities_of(endpoint.name, name).wire or endpoint.wire)
 
 
 def _resolve_alias(
     model: str | None, provider: str | None, tier: str | None
 ) -> tuple[str | None, str | None, tuple[str, ...] | None]:
-    """The model and provider that an alias or a tier stands for, and which setting says so."""
+    """Return the model and provider of an alias or tier, and the setting that defines it."""
     registry, key = current_registry(), None
     if tier is not None and model is not None:
         raise ConfigError(f"model_tier={tier!r} and model={model!r}: give one of the two")
@@ -117,7 +117,7 @@ def _resolve_alias(
 def _of_tier(
     tier: str, provider: str | None, registry: ModelRegistry
 ) -> tuple[str, tuple[str, ...]]:
-    """The model of a tier, the provider's own or else the one for all, and where that is said."""
+    """Return the model of a tier, by provider or for all, and the setting that defines it."""
     if tier not in TIERS:
         hint = nearest(tier, TIERS) or f"; there is {', '.join(TIERS)}"
         raise ConfigError(f"model_tier {safe_repr(tier)} is not known{hint}")
@@ -132,7 +132,7 @@ def _of_tier(
 
 
 def _split(model: str | None, provider: str | None, base_url: str | None) -> tuple[str, str | None]:
-    """Provider and name from what was given; a name may itself hold a colon (`llama3:8b`)."""
+    """Split a model name into provider and name; a name may hold a colon (`llama3:8b`)."""
     if model is None:
         return provider or DEFAULT, None
     head, colon, rest = model.partition(":")
@@ -157,7 +157,7 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
 
 
 def _home(model: str) -> str | None:
-    """The provider of a bare name."""
+    """Return the provider of a bare model name."""
     for provider in prices.models():
         if prices.find_model_info(provider, model):
             return provider

@@ -46,7 +46,10 @@ LAYOUTS: Final = {"llm": LlmConfig, "capabilities": Table}
 
 
 class ModelRegistry:
-    """Providers, aliases, tiers, whose a name is, defaults, prices and rules: `current_registry().endpoints`."""
+    """Providers, aliases, tiers, inference rules, defaults and prices of one configuration.
+
+    `current_registry().endpoints` is the table of providers.
+    """
 
     def __init__(self, sources: list[Document]) -> None:
         self._sources = sources  # the weakest first, which is what ships
@@ -72,19 +75,19 @@ class ModelRegistry:
         self.matrix = self._matrix(())
 
     def capabilities(self, provider: str, model: str) -> Capabilities:
-        """The row of facts for a model."""
+        """Return the capabilities of a model."""
         return self.matrix.of(provider, model)
 
     def install(self, table: Table) -> None:
-        """Put rules before all others, in place of those that were put there before."""
+        """Set the rules that come before all others, in place of those set earlier."""
         self.matrix = self._matrix((table,))
 
     def clear(self) -> None:
-        """Take the installed rules away."""
+        """Remove the installed rules."""
         self.matrix = self._matrix(())
 
     def defaults(self, provider: str, model: str) -> JsonObject:
-        """The options that apply to a model where a call names none; the first rule has its say."""
+        """Return the default options of a model; where rules overlap, the first one wins."""
         found: JsonObject = {}
         for glob, options in self._defaults.items():
             if _names(glob, provider, model):
@@ -92,7 +95,7 @@ class ModelRegistry:
         return found
 
     def rate(self, provider: str, model: str) -> Rate | None:
-        """The configured price of a model; a name in full before a glob, else the first."""
+        """Return the configured price of a model; a full name wins over a glob."""
         exact = self.prices.get(f"{provider}:{model}") or self.prices.get(model)
         if exact is not None:
             return exact
@@ -101,12 +104,12 @@ class ModelRegistry:
         )
 
     def home(self, model: str) -> str | None:
-        """Whose a bare name is, by the rules."""
+        """Return the provider of a bare name by the inference rules."""
         name = model.lower()
         return next((r.provider for r in self.inference if matches(r.match.lower(), name)), None)
 
     def where(self, *path: str) -> str:
-        """The file and line that say so, the strongest of them: `where("llm", "aliases", "fast")`."""
+        """Return the file and line that define a setting: `where("llm", "aliases", "fast")`."""
         for source in reversed(self._sources):
             if source.holds(*path):
                 return source.where(*path)
@@ -184,7 +187,7 @@ class ModelRegistry:
                 )
 
     def _wrong_names(self, known: list[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """What is wrong with the names that stand for models."""
+        """Yield what is wrong with aliases and tiers."""
         for name, alias in self.aliases.items():
             path = ("aliases", name)
             if (
@@ -208,7 +211,7 @@ class ModelRegistry:
 
 
 def _provider_prefix(model: str) -> str | None:
-    """The provider that a name begins with."""
+    """Return the provider that a name begins with."""
     head, colon, _ = model.partition(":")
     return head if colon else None
 
@@ -221,7 +224,7 @@ def _unknown(provider: str, known: list[str]) -> str:
 
 
 def _over(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
-    """One table laid over another: key by key, and the stronger's rules before the weaker's."""
+    """Merge two tables key by key; the stronger's rules come first."""
     merged = dict(weaker)
     for key, value in stronger.items():
         below = merged.get(key)
@@ -236,7 +239,7 @@ def _over(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
 
 
 def _without_wire_settings(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
-    """What stays of a provider: what one wire is told means nothing to another."""
+    """Drop a provider's wire settings where the stronger table changes the wire."""
     if stronger.get("wire", weaker.get("wire")) == weaker.get("wire"):
         return weaker
     return {word: told for word, told in weaker.items() if word not in _OF_WIRE}
@@ -251,7 +254,7 @@ def _to_dict(options: Defaults) -> JsonObject:
 
 
 def _names(glob: str, provider: str, model: str) -> bool:
-    """Whether a glob, alone or behind `provider:`, takes this model."""
+    """Check whether a glob, alone or after `provider:`, matches this model."""
     name = model.lower()
     home, colon, rest = glob.lower().partition(":")
     if colon and home == provider.lower():
@@ -289,12 +292,12 @@ def _shipped_rules() -> Table:
 
 
 def capabilities_of(provider: str, model: str) -> Capabilities:
-    """What is known of the model: `capabilities_of("openai", "gpt-5.4").tool_search`."""
+    """Return the capabilities of a model: `capabilities_of("openai", "gpt-5.4").tool_search`."""
     return current_registry().capabilities(provider, model)
 
 
 def provider_capabilities(provider: str, model: str) -> JsonObject:
-    """What a model can do, as plain data.
+    """Return the capabilities of a model as plain data.
 
     ```python
     caps = w.provider_capabilities("anthropic", "claude-opus-4-7")
@@ -305,7 +308,7 @@ def provider_capabilities(provider: str, model: str) -> JsonObject:
 
 
 def provider_capabilities_install(toml_src: str) -> None:
-    """Put rules of your own before all others, for the current Runtime.
+    """Install capability rules before all others, for the current Runtime.
 
     They are TOML as in `capabilities.toml`, that is `[[provider.<name>]]` and `[provider_family]`.
 
@@ -323,5 +326,5 @@ def provider_capabilities_install(toml_src: str) -> None:
 
 
 def provider_capabilities_clear() -> None:
-    """Forget what was installed: the configured and shipped rules apply again."""
+    """Remove the installed rules: the configured and shipped ones apply again."""
     current_registry().clear()

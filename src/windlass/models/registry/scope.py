@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RegistryCache:
-    """A place for the registry that the nearest `windlass.toml` makes, filled when it is needed."""
+    """The registry of the nearest `windlass.toml`, built when it is needed."""
 
     registry: object = None
 

@@ -1,1 +1,1 @@
-"""Bytes to and from a provider: HTTP, framing, and errors."""
+"""Transport to a provider: HTTP, framing, and errors."""

@@ -1,4 +1,4 @@
-"""How bytes reach a provider and come back: a small interface, and the clock that bounds a turn.
+"""The transport to a provider: a small interface, and the deadline of a request.
 
 The HTTP client behind it is `http.py`, loaded at the first request. Nothing here knows a wire
 format, and nothing here tries again: the client repeats a request once, and only when not a single
@@ -17,7 +17,7 @@ import msgspec
 
 from windlass.errors import BadReply, Timeout
 
-#: Who wants to hear the headers of every answer: what a provider says there of its limits, say.
+#: A function that gets the headers of every reply, for example for rate limits in them.
 heard: ContextVar[Callable[[Mapping[str, str]], None] | None] = ContextVar(
     "windlass_heard", default=None
 )
@@ -42,13 +42,13 @@ class Timeouts(msgspec.Struct, frozen=True):
 
 
 class HttpReply(Protocol):
-    """An answer whose headers have come. `close` it whatever happens."""
+    """A reply whose headers have arrived. `close` it in any case."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
 
     async def read(self) -> bytes:
-        """The next piece of the body, decompressed; empty at its end."""
+        """Return the next piece of the body, decompressed; empty at the end."""
         ...
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Transport(Protocol):
 
 
 async def read_whole(reply: HttpReply, limit: int = MAX_REPLY) -> bytes:
-    """The whole body: `body = await read_whole(reply)`; `BadReply` past the limit."""
+    """Read the whole body: `body = await read_whole(reply)`; `BadReply` above the limit."""
     pieces: list[bytes] = []
     size = 0
     while piece := await reply.read():
@@ -87,7 +87,7 @@ async def read_whole(reply: HttpReply, limit: int = MAX_REPLY) -> bytes:
 
 
 class Deadline:
-    """Bounds a block by the time since the last progress and by the time for all of it.
+    """A time limit for a block, both since the last progress and in total.
 
     `with Deadline(total=120, idle=60) as deadline: … deadline.progress()`. Noting progress is an
     assignment: the timer looks at it when it is due, so a thousand deltas arm no timer.
@@ -120,7 +120,7 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def progress(self) -> None:
-        """Something meaningful came."""
+        """Restart the idle time: something meaningful arrived."""
         self._last = self._now()
         self._waits = self._idle
 

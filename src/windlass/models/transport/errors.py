@@ -1,4 +1,4 @@
-"""What a provider's refusal means: a status, headers and a body become one of the typed errors.
+"""Typed errors from a provider's refusal: its status, headers and body.
 
 The same table serves an HTTP error, an error inside a stream that began with 200, and the several
 shapes in which OpenAI-like servers write them.
@@ -103,7 +103,7 @@ _SHOWN: Final = 2000  # characters of a body that an error keeps
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Who was asked, and what must not be repeated of it."""
+    """The provider and model that were called, and the secrets to remove from messages."""
 
     provider: str
     model: str
@@ -111,7 +111,7 @@ class Source(msgspec.Struct, frozen=True):
     secrets: Sequence[str] = ()
 
     def clean(self, text: str) -> str:
-        """The text without keys."""
+        """Remove keys from a text."""
         for secret in self.secrets:
             if len(secret) >= 6:  # a shorter one turns up in innocent words
                 text = text.replace(secret, "[key]")
@@ -119,7 +119,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def from_http(status: int, headers: Mapping[str, str], body: bytes, source: Source) -> ModelError:
-    """The error that an HTTP answer other than 2xx stands for."""
+    """Build the error of an HTTP reply other than 2xx."""
     text = body.decode("utf-8", "replace")
     try:
         parsed = msgspec.json.decode(body)
@@ -139,7 +139,7 @@ def from_http(status: int, headers: Mapping[str, str], body: bytes, source: Sour
 
 
 def from_stream(error: object, source: Source, request_id: str | None = None) -> ModelError:
-    """The error that an `error` object inside a 200 reply stands for."""
+    """Build the error of an `error` object inside a 200 reply."""
     fields = error_fields({"error": error}) or {"message": "the stream reports an error"}
     status = fields.get("status_code", fields.get("code"))
     if not isinstance(status, int) or not 400 <= status < 600:
@@ -150,7 +150,7 @@ def from_stream(error: object, source: Source, request_id: str | None = None) ->
 
 
 def error_fields(parsed: object) -> JsonObject:
-    """The fields of an error in any of the shapes servers use; empty when there is none."""
+    """Return the fields of an error in any shape that servers use; empty if none."""
     if is_list(parsed) and parsed:
         parsed = parsed[0]
     if not is_object(parsed):
@@ -271,7 +271,7 @@ def _delay(fields: JsonObject) -> float | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, in whichever dialect the provider says it; None when it does not."""
+    """Return the seconds to wait, in whichever header the provider gives them, or None."""
     if (ms := headers.get("retry-after-ms")) and (value := _number(ms)) is not None:
         return value / 1000
     if said := headers.get("retry-after"):
@@ -289,7 +289,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def seconds(said: str) -> float | None:
-    """`"2"`, `"1.5"`, `"6m0s"`, `"2ms"`, an HTTP date or an RFC 3339 time, as seconds from now."""
+    """Parse a duration, HTTP date or RFC 3339 time as seconds from now.
+
+    Durations look like `"2"`, `"1.5"`, `"6m0s"` or `"2ms"`.
+    """
     said = said.strip()
     if (value := _number(said)) is not None:
         return value

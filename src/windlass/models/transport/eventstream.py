@@ -1,4 +1,4 @@
-"""Amazon's event stream: binary frames in any pieces in, whole messages out, checked by their sums.
+"""Amazon's event stream: binary frames in any pieces in, checked messages out.
 
 A frame is its length, the length of its headers, a sum of these two, the headers, the payload and
 a sum of it all. Knows nothing of any provider.
@@ -49,7 +49,7 @@ class EventStreamDecoder:
         self._wanted = _HEAD  # bytes until there is something to look at
 
     def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
-        """The frames that this chunk completes, named."""
+        """Return the frames that this chunk completes, by event name."""
         if self._size == 0 and len(chunk) >= _LEAST:
             total, described = _sizes(chunk[:_HEAD])
             if total == len(chunk) <= self._limit and crc32(chunk[:-4]) == _number(chunk[-4:]):
@@ -58,11 +58,11 @@ class EventStreamDecoder:
         return self._split(chunk, _event_name)
 
     def frames(self, chunk: bytes) -> list[tuple[Headers, bytes]]:
-        """The frames that this chunk completes, with all their headers."""
+        """Return the frames that this chunk completes, with all their headers."""
         return self._split(chunk, _headers)
 
     def _split(self, chunk: bytes, read: Callable[[bytes], _T]) -> list[tuple[_T, bytes]]:
-        """The headers, as `read` has them, and the payload of every frame that is whole by now."""
+        """Return headers, parsed by `read`, and payload of every frame that is now complete."""
         self._size += len(chunk)
         if self._size < self._wanted:
             self._pending.append(chunk)
@@ -90,9 +90,9 @@ class EventStreamDecoder:
 
 @lru_cache(maxsize=512)
 def _sizes(prelude: bytes) -> tuple[int, int]:
-    """How long the frame is that begins so, and its headers. Frames are of much the same lengths."""
-    total, described, told = _PRELUDE.unpack(prelude)
-    if crc32(prelude[:8]) != told:
+    """Return the lengths of a frame and of its headers. Cached, as lengths repeat."""
+    total, described, checksum = _PRELUDE.unpack(prelude)
+    if crc32(prelude[:8]) != checksum:
         raise BadReply("the reply is no event stream, or it was damaged on its way")
     if total < _LEAST + described:
         raise BadReply(f"the stream holds a frame of {total:,} bytes")
@@ -101,7 +101,7 @@ def _sizes(prelude: bytes) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _event_name(described: bytes) -> str:
-    """The name in these headers. A stream says the same few again and again."""
+    """Return the event name in these headers. Cached, as a stream repeats a few names."""
     return _name(_headers(described))
 
 

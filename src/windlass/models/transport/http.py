@@ -85,7 +85,7 @@ class AiohttpTransport:
         *,
         connect: float = 10.0,
     ) -> HttpReply:
-        """Send the request and wait for the answer's headers.
+        """Send the request and wait for the headers of the reply.
 
         A connection that closes before one byte came is tried once more: a kept-alive connection
         may be closed by the server at the very moment it is used again.
@@ -201,13 +201,13 @@ class _Pool:
 
 
 def _bypasses_proxy(host: str, proxies: Mapping[str, str]) -> bool:
-    """Is the host among those of `no_proxy`?"""
+    """Check whether the host is listed in `no_proxy`."""
     names = [name.strip().lstrip(".").lower() for name in proxies.get("no", "").split(",")]
     return any(name in ("*", host) or host.endswith(f".{name}") for name in names if name)
 
 
 def _proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    """The proxies that these variables name, as `getproxies` finds those of the process."""
+    """Return the proxies that these variables set, as `getproxies` does for the process."""
     named = [(name.lower(), name, value) for name, value in environ.items() if value]
     ends = [(low, name, value) for low, name, value in named if low.endswith("_proxy")]
     ends.sort(key=lambda one: one[0] == one[1])  # written small, a name has the last word
@@ -258,7 +258,7 @@ class _Reply:
 
 
 class _Inflater:
-    """Decompresses in bounded steps, so that a small reply cannot become a huge one at once."""
+    """A decompressor in bounded steps, so that a small reply cannot expand at once."""
 
     __slots__ = ("_zlib", "rest")
 
@@ -290,7 +290,7 @@ def _inflater(encoding: str) -> _Inflater | None:
 
 
 def _why(error: OSError) -> str:
-    """The reason in words, without numbers and addresses: `connection refused`."""
+    """Return the reason of a network error in words: `connection refused`."""
     if isinstance(error, socket.gaierror) or not error.errno:
         return error.strerror or str(error)
     return os.strerror(error.errno).lower()

@@ -1,4 +1,4 @@
-"""JSON by the line: bytes in, whole lines out, whatever the network did to the bytes between.
+"""JSON lines: bytes in any pieces in, whole lines out.
 
 Knows lines, nothing of any provider. A blank line is a sign of life and no line.
 """
@@ -24,7 +24,7 @@ class LineDecoder:
         self._limit = limit
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The lines that this chunk completes."""
+        """Return the lines that this chunk completes."""
         if not self._pending and chunk.find(b"\n") == len(chunk) - 1:
             line = _bare(chunk[:-1])  # one whole line, as a server sends them
             return [("", line)] if line else []
@@ -42,7 +42,7 @@ class LineDecoder:
 
     @property
     def rest(self) -> bytes:
-        """What came after the last line break."""
+        """The text after the last line break."""
         return _bare(b"".join(self._pending))
 
 

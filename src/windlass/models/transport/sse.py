@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, whole events out, whatever the network did to the bytes between.
+"""Server-sent events: bytes in any pieces in, whole events out.
 
 Knows lines and fields, nothing of any provider. An event is `(name, data)`; a comment is no event,
 and an event whose blank line never came is never handed out.
@@ -35,7 +35,7 @@ class SSEDecoder:
         self._fresh = False  # the last chunk ended with an event, and nothing waits
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that this chunk completes."""
+        """Return the events that this chunk completes."""
         if self._fresh and chunk.endswith(b"\n\n") and chunk.find(b"\r") < 0:
             lines = chunk[:-2].split(b"\n")
             if len(lines) < 3:  # one event, as most chunks are: two have an empty line between them
@@ -47,7 +47,7 @@ class SSEDecoder:
         return [event for event in events if event is not None]
 
     def _blocks(self, chunk: bytes) -> list[bytes]:
-        """The events that this chunk completes, not yet taken apart."""
+        """Return the raw blocks of the events that this chunk completes."""
         if not self._started:
             chunk = self._without_bom(chunk)
         if self._after_cr or b"\r" in chunk:

@@ -1,1 +1,1 @@
-"""Models that hold a model: each does one thing about one call and remembers nothing of a run."""
+"""Models around a model: each changes one thing about a call and keeps no run state."""

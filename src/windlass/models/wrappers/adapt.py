@@ -1,4 +1,4 @@
-"""A model that takes requests made for another: what only the other understands is left out or put in words."""
+"""A model that takes requests built for another, without the other's special features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IN_WORDS: Final = (
 
 
 class AdaptedModel(Holding):
-    """`AdaptedModel(claude, like=gpt)` answers what `gpt` was to be asked."""
+    """`AdaptedModel(claude, like=gpt)` answers requests that were built for `gpt`."""
 
     def __init__(self, model: Model, like: Model) -> None:
         super().__init__(model)
@@ -28,7 +28,7 @@ class AdaptedModel(Holding):
         self._last: tuple[Frame, Frame] | None = None
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Ask with a frame that this model understands."""
+        """Call the model with a frame that it understands."""
         frame = self._frame(request.frame)
         if frame is not request.frame:
             request = msgspec.structs.replace(request, frame=frame)
@@ -65,7 +65,7 @@ class AdaptedModel(Holding):
 
 
 def takes_schema(caps: Capabilities, schema: JsonObject, tools: bool) -> bool:
-    """Whether the provider can hold the model to this schema."""
+    """Check whether the provider can enforce this schema."""
     if "schema" not in caps.structured or (tools and not caps.schema_beside_tools):
         return False
     return caps.open_schemas or open_object(schema) is None

@@ -1,4 +1,4 @@
-"""What every model that holds a model has in common: to the outside it is the one it holds."""
+"""The base of models around a model, which pass everything on to it."""
 
 from __future__ import annotations
 
@@ -30,46 +30,46 @@ class Holding(Model):
         return self.model.secrets
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """As the held model says."""
+        """Call the held model."""
         return await self.model.respond(request, emit)
 
     @property
     def capabilities(self) -> Capabilities:
-        """As the held model says."""
+        """The held model's capabilities."""
         return self.model.capabilities
 
     async def count_tokens(self, request: Request) -> int | None:
-        """As the held model says."""
+        """Count the tokens at the held model."""
         return await self.model.count_tokens(request)
 
     async def complete(self, completion: Completion, emit: Emit) -> Response | None:
-        """As the held model says."""
+        """Continue a text with the held model."""
         return await self.model.complete(completion, emit)
 
     def check(self) -> None:
-        """As the held model says."""
+        """Check the held model."""
         self.model.check()
 
     def price(self, usage: Usage) -> float:
-        """As the held model says."""
+        """Price the usage at the held model."""
         return self.model.price(usage)
 
     def unpriced(self) -> Model | None:
-        """As the held model says."""
+        """Return the held model if its price is unknown."""
         return self.model.unpriced()
 
     @property
     def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As the held model says."""
+        """Whether the held model reports parts of broken replies."""
         return self.model.reports_parts
 
     async def aclose(self) -> None:
-        """Let go of the held model's connections."""
+        """Close the held model's connections."""
         await self.model.aclose()
 
 
 class EmitTracker:
-    """An emit that remembers whether anything was shown: who asks again must take it back."""
+    """An emit that records whether anything was shown, so that a retry can discard it."""
 
     __slots__ = ("anything", "emit")
 
@@ -82,12 +82,12 @@ class EmitTracker:
 
 
 def is_final(error: ModelError) -> bool:
-    """Has a caller named the status that the run is to end with? Then nobody asks again."""
+    """Check whether an error sets the run's final status, so that no retry follows."""
     return error.status not in (None, "provider_error")
 
 
 def show(response: Response, emit: Emit) -> None:
-    """Show a reply that nobody streams, block by block."""
+    """Emit a reply that was not streamed, block by block."""
     for block in response.message.content:
         if isinstance(block, Text):
             emit(TextDelta(block.text))

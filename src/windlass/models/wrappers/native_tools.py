@@ -1,4 +1,4 @@
-"""A model with native tools that does not always use them: empty replies, and calls written as text.
+"""Native tools of models that fail to use them: empty replies, and calls as text.
 
 An empty reply says nothing and is asked for again. Calls in `<tool_call>` blocks that stand by themselves
 are read as what they are; each is marked, so that a policy may refuse them, and the reply carries a note of it.
@@ -28,15 +28,15 @@ RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by
 
 
 def is_text_call(call: ToolCall) -> bool:
-    """Did the model write this call as text?"""
+    """Check whether the model wrote this call as text."""
     return call.origin is None and call.opaque == WRITTEN
 
 
 class Native(Holding):
-    """Asks again where a reply is empty, and reads calls that were written as text."""
+    """A model that repeats empty replies and parses calls that were written as text."""
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The first reply that says something, with its calls as calls."""
+        """Return the first reply that is not empty, with its calls parsed."""
         if not request.frame.tools:
             response = await self.model.respond(request, emit)
             return await self._again(request, emit, response) if _empty(response) else response
@@ -57,7 +57,7 @@ class Native(Holding):
         return await _read(response, calls) if calls else response
 
     async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
-        """Ask again; what came of it before is paid for, and goes on the books."""
+        """Call the model again; the replies before are booked as asides."""
         asides: tuple[Aside, ...] = ()
         for _ in range(RETRIES):
             empty = fill_usage(self.model, request, empty)
@@ -72,7 +72,7 @@ class Native(Holding):
 
 
 def _empty(response: Response) -> bool:
-    """Has the provider delivered nothing: no words, no thoughts, no calls, and no reason for that?"""
+    """Check whether a reply holds neither text, thinking nor calls, and no reason for it."""
     if response.stop_reason not in ("end_turn", "unknown"):
         return False  # it was cut off, or refused: asking again would not help
     return all(type(block) is Text and not block.text for block in response.message.content)

@@ -17,7 +17,7 @@ MOST: Final = 8  # pauses of one turn; then the reply is given as it is
 
 
 class PauseContinuation(Holding):
-    """A model whose paused turns go on: what was said goes back unchanged until the turn is over.
+    """A model whose paused turns are continued until they are over.
 
     The parts are one reply, and what they cost is added up.
     """
@@ -41,5 +41,5 @@ class PauseContinuation(Holding):
 
 
 def _is_at_work(message: Message) -> bool:
-    """Tell whether the provider has something to go on with: words alone would be put in its mouth."""
+    """Check whether the provider paused amid its own work; text alone is not sent back."""
     return any(type(block) is Opaque for block in message.content)

@@ -1,4 +1,4 @@
-"""Try a model call again when trying again can help."""
+"""Retries of a model call where a retry can help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.models.wrappers.base import EmitTracker, Holding, is_final
 
 Backoff: TypeAlias = Literal["exponential", "linear", "constant", "none"]
 
-#: Which attempt the call under way is, for whoever is asked inside.
+#: The number of the current attempt, for models inside.
 attempt_under_way: ContextVar[int] = ContextVar("windlass_attempt", default=1)
 
 
@@ -56,7 +56,7 @@ class Retrying(Holding):
         self.on = on
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The first answer that comes."""
+        """Return the first answer of up to `attempts` calls."""
         attempt, asked = 1, self.model.respond
         in_vain = 0  # what is held may try more than once itself
         while attempt < self.attempts:

@@ -1,4 +1,4 @@
-"""Tool calls in a text: which `<tool_call>` blocks stand by themselves, and which are quoted.
+"""Tool calls in a text: which `<tool_call>` blocks are calls, and which are quoted.
 
 A block is a call where it starts a line, outside fences, quotes, backticks, comments and elements that hold
 other people's words, where nothing else stands on its lines, and where nothing but blocks and blank lines
@@ -37,7 +37,7 @@ _FENCE: Final = re.compile(rf"({_LISTED}) {{0,3}}(`{{3,}}(?=[^`]*$)|~{{3,}})")
 _TICKS: Final = re.compile(r"`+")
 _BLANK_LINE: Final = re.compile(r"\n[ \t]*\r?\n")
 _MARKS: Final = frozenset("\"'\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a\u2018\u2019")
-#: Elements whose content is quoted, or thought, and not said.
+#: Elements whose content is a quote or thinking, not part of the answer.
 _ELEMENTS: Final = (
     "pre code samp kbd xmp textarea script style template blockquote q cite think thinking thought reasoning "
     "reflection tool_result tool_response tool_output example examples quote"
@@ -56,7 +56,7 @@ _THOUGHT: Final = re.compile(rf"<(/?)(?:{'|'.join(_THOUGHTS)})\s*>", re.IGNORECA
 
 
 class CallBlock(NamedTuple):
-    """One `<tool_call>` block: where it stands, and what is in it."""
+    """One `<tool_call>` block: its place and its body."""
 
     start: int
     end: int
@@ -72,14 +72,14 @@ class CallBody(msgspec.Struct):
 
 
 class _Fence(NamedTuple):
-    """An open fence: the mark it is made of, how many of them, and how far it is indented."""
+    """An open code fence: its mark, length and indentation."""
 
     mark: str
     length: int
     indent: int
 
     def is_closed_by(self, line: str) -> bool:
-        """Is this line the end of it?"""
+        """Check whether this line closes the fence."""
         marks = line.lstrip(" ")
         indent = len(line) - len(marks)
         return (
@@ -90,7 +90,7 @@ class _Fence(NamedTuple):
 
 
 class LineState:
-    """What holds the lines of a text together: an open fence, a quote, an element. Fed line by line."""
+    """What spans the lines of a text: an open fence, a quote, an element. Fed line by line."""
 
     __slots__ = ("element", "fence", "quote", "thought")
 
@@ -102,11 +102,11 @@ class LineState:
 
     @property
     def is_open(self) -> bool:
-        """May a call stand on the next line?"""
+        """Whether a call may stand on the next line."""
         return self.fence is None and self.element is None and not self.quote
 
     def skip_lines(self, text: str, at: int) -> int:
-        """Take the lines from here on into account that hold no tag and no fence; where the next one begins."""
+        """Skip the lines that hold no tag and no fence; return where the next one begins."""
         if not self.quote and (plain := _PLAIN_LINES.match(text, at)) is not None:
             return plain.end()
         if self.fence is None and self.element is None:
@@ -116,7 +116,7 @@ class LineState:
         return at
 
     def read_line(self, line: str) -> None:
-        """Take a whole line into account."""
+        """Update the state with a whole line."""
         line = line.rstrip()
         if self.fence is not None:
             if self.fence.is_closed_by(line):
@@ -135,7 +135,7 @@ class LineState:
             self.read_words(line)
 
     def read_words(self, words: str) -> None:
-        """Take words into account that open or close elements."""
+        """Update the state with text that opens or closes elements."""
         at = 0
         while at <= len(words):
             if self.element is not None:
@@ -197,7 +197,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _read_group(text: str, block: CallBlock, found: _Scan, state: LineState) -> Slices[int]:
-    """Take the blocks of a line; the place where reading goes on."""
+    """Read the blocks of a line; return where reading goes on."""
     group = [block]
     while (start := _NEXT.match(text, group[-1].end)) is not None:
         following = _read_block(text, start.end())
@@ -217,7 +217,9 @@ def _read_group(text: str, block: CallBlock, found: _Scan, state: LineState) -> 
 
 
 def _read_block(text: str, inside: int, limit: int | None = None) -> CallBlock | None:
-    """The block whose tag ends at `inside`; None: it is a mention of the tag, or does not end before `limit`.
+    """Read the block whose tag ends at `inside`; None if it is a mention or has no end.
+
+    None also where the block does not end before `limit`.
 
     A closing tag within a string of its JSON is part of the string.
     """
@@ -239,7 +241,7 @@ def _read_block(text: str, inside: int, limit: int | None = None) -> CallBlock |
 
 
 def _read_inline(text: str, at: int, line_end: int, found: list[CallBlock]) -> Slices[None]:
-    """Take the blocks that stand behind words on a line, and end it."""
+    """Read the blocks that follow text on a line, up to its end."""
     place = text.find(OPEN, at, line_end)
     words_end = at + len(text[at:line_end].rstrip()) if place >= 0 else at
     steps = 0
@@ -258,7 +260,7 @@ def _read_inline(text: str, at: int, line_end: int, found: list[CallBlock]) -> S
 
 
 def _find_spans(text: str, scan: _Scan, *, paragraphs: bool) -> Slices[list[tuple[int, int]]]:
-    """The spans between backticks: from a run of them to the next run that is as long.
+    """Find the spans between backticks: from one run to the next run of equal length.
 
     By the rule a span ends with its paragraph. Readers do not all know that, so both are looked at.
     """
@@ -329,17 +331,17 @@ def _outside_backticks(
 
 
 def find_calls(text: str) -> list[CallBlock]:
-    """Find the blocks that are calls, in their order; none where any of them does not stand by itself."""
+    """Find the blocks that are calls, in order; none if any of them is not on its own."""
     return run_at_once(calls_in(text)) if OPEN in text else []
 
 
 async def find_calls_in_slices(text: str) -> list[CallBlock]:
-    """The same for a text of any length, without holding the event loop."""
+    """Find the calls in a text of any length without blocking the event loop."""
     return find_calls(text) if len(text) < SHORT else await run_in_slices(calls_in(text))
 
 
 def calls_in(text: str) -> Slices[list[CallBlock]]:
-    """The work of `find_calls`, in slices."""
+    """Find the calls in slices: the work of `find_calls`."""
     if OPEN not in text:
         return []
     scan = yield from _scan(text)
@@ -358,7 +360,7 @@ def calls_in(text: str) -> Slices[list[CallBlock]]:
 
 
 def _after_thought(text: str, blocks: list[CallBlock]) -> list[CallBlock]:
-    """Without those before a closing tag of thinking that was opened in the prompt."""
+    """Drop the blocks before a closing tag of thinking that the prompt had opened."""
     mark = _THOUGHT.search(text)
     if mark is None or not mark[1]:
         return blocks
@@ -366,7 +368,7 @@ def _after_thought(text: str, blocks: list[CallBlock]) -> list[CallBlock]:
 
 
 def read_body(body: str) -> CallBody | None:
-    """Read the JSON of a block; None: it cannot be read."""
+    """Parse the JSON of a block; None if it is invalid."""
     try:
         return msgspec.json.decode(body.strip(), type=CallBody)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeEncodeError):
@@ -374,7 +376,7 @@ def read_body(body: str) -> CallBody | None:
 
 
 def find_intended(text: str, tools: Collection[str]) -> int:
-    """Count the blocks of a text without calls that look as if they were meant to be some.
+    """Count the blocks of a text without calls that were probably meant as calls.
 
     They name a tool on offer and stand, outside of anything that quotes, at the start or the end of a
     line; or the whole text is one fence around them.
@@ -383,14 +385,14 @@ def find_intended(text: str, tools: Collection[str]) -> int:
 
 
 async def find_intended_in_slices(text: str, tools: Collection[str]) -> int:
-    """The same for a text of any length, without holding the event loop."""
+    """Count intended calls in a text of any length without blocking the event loop."""
     if len(text) < SHORT or OPEN not in text:
         return find_intended(text, tools)
     return await run_in_slices(intended_in(text, tools))
 
 
 def intended_in(text: str, tools: Collection[str]) -> Slices[int]:
-    """The work of `find_intended`, in slices."""
+    """Count intended calls in slices: the work of `find_intended`."""
     scan = yield from _scan(text)
     near = sorted([*scan.blocks, *scan.inline])
     found = _after_thought(text, (yield from _outside_backticks(text, near, scan)))

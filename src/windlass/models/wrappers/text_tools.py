@@ -43,7 +43,7 @@ their arguments:
 
 
 class TextTools(Model):
-    """A model without native tools, taught to use them in writing."""
+    """A model without native tools that is taught to write calls as text."""
 
     native_tools = True  # to the loop its replies look like everyone else's
 
@@ -89,7 +89,7 @@ class TextTools(Model):
 
 
 def as_text(request: Request) -> Request:
-    """The request for a model that knows only text."""
+    """Convert the request for a model that knows only text."""
     frame = request.frame
     system = frame.system
     if frame.tools and describe_tools(frame.tools) not in (
@@ -105,24 +105,24 @@ def as_text(request: Request) -> Request:
 
 
 def contract(tools: tuple[ToolSpec, ...]) -> str:
-    """How to call tools in writing, and which there are."""
+    """Build the instructions for calls as text, with the list of tools."""
     return "\n\n" + CONTRACT.replace("{tools}", describe_tools(tools))
 
 
 def describe_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """The tools in writing, one to a line."""
+    """Describe the tools, one JSON line each."""
     return "\n".join([msgspec.json.encode(_bare(tool)).decode() for tool in tools])
 
 
 def _bare(tool: ToolSpec) -> ToolSpec:
-    """What a model has use for: the rest is between providers and us."""
+    """Strip the fields of a tool that only providers use."""
     if not (tool.strict or tool.defer_loading or tool.namespace):
         return tool
     return ToolSpec(tool.name, tool.description, tool.parameters)
 
 
 def write(message: Message) -> Message:
-    """A message with its calls and results written out."""
+    """Convert a message's calls and results to text."""
     if message.role == "tool":
         return Message("user", _results(message))
     if message.role != "assistant" or not message.tool_calls:
@@ -157,7 +157,7 @@ def _results(message: Message) -> tuple[Block, ...]:
 
 
 async def read_reply(response: Response, calls: Sequence[CallBlock]) -> Response:
-    """The reply with its written calls as calls."""
+    """Parse the written calls of a reply."""
     if not calls:
         return response
     work = _read_calls(response, calls)
@@ -184,7 +184,7 @@ def _read_calls(response: Response, calls: Sequence[CallBlock]) -> Slices[Respon
 
 
 def read_call(body: str) -> ToolCall:
-    """One written call; what cannot be read keeps its words in `raw`."""
+    """Parse one written call; invalid JSON is kept in `raw`."""
     call_id = seams.new_id("call")
     written = read_body(body)
     if written is None:
@@ -193,7 +193,7 @@ def read_call(body: str) -> ToolCall:
 
 
 class WithoutCalls:
-    """Passes text on as it streams, but for calls.
+    """A filter that passes streamed text on, but for calls.
 
     Whether a block is a call is known when all is said: from the first line on that begins like one, outside
     of what quotes it, text is held back until `flush`. So is a delta that is not short: it is not streamed.
@@ -214,7 +214,7 @@ class WithoutCalls:
         self.held: list[str] | None = None  # since a block may have begun
 
     def feed(self, event: LiveEvent) -> None:
-        """Show what of it may be shown."""
+        """Emit the part of an event that may be shown."""
         if type(event) is TextDelta:
             self._take(event.text)
             return
@@ -271,14 +271,14 @@ class WithoutCalls:
         return indent <= 3 and OPEN.startswith(line[indent:]) and self.state.is_open
 
     async def finish(self, text: str, calls: Sequence[CallBlock]) -> None:
-        """Show what was held back of a reply, but for its calls."""
+        """Emit what was held back of a reply, but for its calls."""
         if calls and (streamed := "".join(self.streamed)) != text:
             # somebody changed the reply after it was streamed
             calls = await find_calls_in_slices(streamed)
         self.flush(calls)
 
     def flush(self, calls: Sequence[CallBlock] = ()) -> None:
-        """Show what was held back, but for the calls of what was streamed."""
+        """Emit what was held back, but for the calls in the streamed text."""
         streamed = "".join(self.streamed)
         rest = "".join(self.parts)[self.shown :] if self.held is None else "".join(self.held)
         self._reset()
