@@ -1,4 +1,4 @@
-"""One loop behind a model API: `scope.models.generate` answers, and has called tools on the way.
+"""The loop behind a model API: `scope.models.generate` calls tools before it answers.
 
 The tools are those of the Runtime that the caller may use; every call runs in the caller's name.
 """
@@ -70,7 +70,7 @@ _FINISHED: dict[str, FinishReason] = {
 
 
 class ToolTraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step on the way to an answer: what the model said, what it called, what came of it."""
+    """One step on the way to an answer: a reply, a call, or a result."""
 
     type: Literal["assistant", "tool_call", "tool_result"]
     iteration: int
@@ -98,7 +98,7 @@ class GenerateResult(msgspec.Struct, frozen=True):
 
 
 class GenerateChunk(msgspec.Struct, frozen=True):
-    """A piece of an answer as it comes."""
+    """A piece of a streamed answer."""
 
     delta_content: str | None = None
     delta_tool_calls: tuple[ToolCall, ...] | None = None
@@ -112,7 +112,7 @@ class Models:
         self._environment = environment
 
     async def generate(self, input: Any, **options: Unpack[GenerateOpts]) -> GenerateResult:
-        """Answer, calling tools on the way until there is an answer or a limit is reached.
+        """Answer a prompt, calling tools until there is an answer or a limit is reached.
 
         ```python
         out = await scope.models.generate("Reorder what is short.", caller=ann, max_cost_usd=0.10)
@@ -137,7 +137,7 @@ class Models:
         results: Mapping[str, Any] | None = None,
         **options: Unpack[GenerateOpts],
     ) -> GenerateResult:
-        """Go on with a `generate` that is parked or was killed, to its answer.
+        """Continue a `generate` that is parked or was killed, to its answer.
 
         ```python
         try:
@@ -167,7 +167,7 @@ class Models:
         results: Mapping[str, Any] | None = None,
         **options: Unpack[GenerateOpts],
     ) -> AsyncIterator[GenerateChunk]:
-        """`resume` in pieces: `async for chunk in scope.models.resume_stream(id, caller=ann): …`"""
+        """Resume and stream: `async for chunk in scope.models.resume_stream(id, caller=ann): …`"""
         found = await read_continuation(
             self._environment, session_id, decisions, results, dict(options)
         )
@@ -180,7 +180,7 @@ class Models:
     async def generate_stream(
         self, input: Any, **options: Unpack[GenerateOpts]
     ) -> AsyncIterator[GenerateChunk]:
-        """The same in pieces: words and calls as the model writes them, through all its turns.
+        """Generate and stream: text and calls as the model writes them, through all turns.
 
         ```python
         async for chunk in scope.models.generate_stream("Tell me.", caller=ann):
@@ -232,7 +232,7 @@ def _result(begun: Start, outcome: Outcome) -> LoopResult:
 
 
 class _GenerateRequest:
-    """One question: its options checked, the run that answers it, and what it came to."""
+    """One request: its checked options, the run that answers it, and the result."""
 
     def __init__(
         self, environment: Environment, given: JsonObject, found: Continuation | None = None
@@ -253,7 +253,7 @@ class _GenerateRequest:
         self.plan = self._plan()
 
     def _tools(self, wanted: object) -> list[Any]:
-        """All that the caller may use, or those that are named; tools may be handed in as well."""
+        """Return all tools that the caller may use, or those named or given."""
         if self.own.returns and wanted is None:
             return []
         known = {tool.name: tool for tool in self.environment.tools(self.caller or Caller.local())}
@@ -302,7 +302,7 @@ class _GenerateRequest:
         return assemble(options, own.system, "generate")
 
     async def begin(self, input: Any, sinks: Sequence[Any]) -> Start:
-        """The run that answers."""
+        """Start the run that answers."""
         with self.environment.as_current():
             return await self._begin(input, sinks)
 
@@ -337,7 +337,7 @@ class _GenerateRequest:
         return begun
 
     async def _waits(self, session_id: str | None) -> bool:
-        """Does the conversation wait for a parked run? It takes no prompt, or that is discarded."""
+        """Check whether the conversation has a parked run, which must be resumed or discarded."""
         if session_id is None:
             return False
         place = self.run.store
@@ -355,7 +355,7 @@ class _GenerateRequest:
         return True
 
     async def go_on(self, sinks: Sequence[Any]) -> Start:
-        """The run that was parked or killed."""
+        """Resume the run that was parked or killed."""
         found, run = self.found, self.run
         assert found is not None
         request = RunRequest(
@@ -374,7 +374,7 @@ class _GenerateRequest:
         return begun
 
     def answer(self, result: LoopResult) -> GenerateResult:
-        """What came of it; what is no answer is raised, with all that happened."""
+        """Build the result; raise, with all that happened, where there is no answer."""
         trace = trace_of(result)
         if result.status != "done":
             raise self._error(result, trace)
@@ -408,7 +408,7 @@ class _GenerateRequest:
 
 
 def _which(result: LoopResult, own: GenerateOptions) -> str:
-    """Which limit was reached, by the name that the caller gave it."""
+    """Name the limit that was reached, by the caller's option."""
     name = {"tokens": "max_tokens", "usd": "max_cost_usd", "iterations": "max_tool_iterations"}.get(
         result.stop_reason or "", result.stop_reason or "a limit"
     )
@@ -417,7 +417,7 @@ def _which(result: LoopResult, own: GenerateOptions) -> str:
 
 
 def trace_of(result: LoopResult) -> tuple[ToolTraceEntry, ...]:
-    """Every turn of the model, every call and what came of it, in their order."""
+    """Trace every turn of the model, every call and its result, in order."""
     trace: list[ToolTraceEntry] = []
     iteration = 0
     for entry in result.entries:

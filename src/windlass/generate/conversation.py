@@ -1,4 +1,4 @@
-"""A run's turns, written into a conversation as they happen."""
+"""Turns of a run, written into a conversation as they happen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windlass.resources.conversation import (
 
 
 class Conversation:
-    """A conversation in the hands of one caller."""
+    """A conversation of one caller."""
 
     def __init__(self, environment: Environment, id: str, caller: Caller | None) -> None:
         self._environment, self._rows = environment, environment.conversations
@@ -34,7 +34,7 @@ class Conversation:
         self.waits_for: str | None = None  # the session whose calls have no results here
 
     async def open_messages(self) -> list[Message]:
-        """What was said so far; a conversation that is not there yet begins."""
+        """Return the messages so far; create the conversation if it does not exist."""
         talks = self._rows[ConversationResource]
         try:
             await talks.get(self.id, caller=self.caller)
@@ -50,7 +50,7 @@ class Conversation:
         return messages_in(turns)
 
     async def turns(self) -> list[ConversationTurn]:
-        """All turns, in their order."""
+        """List all turns, in order."""
         found: list[ConversationTurn] = []
         cursor: str | None = None
         while True:
@@ -67,14 +67,14 @@ class Conversation:
                 return found
 
     async def append(self, turns: Sequence[Mapping[str, Any]]) -> None:
-        """Write turns down."""
+        """Store turns."""
         await self._rows[ConversationResource].run(
             "append", self.id, turns=[dict(turn) for turn in turns], caller=self.caller
         )
 
 
 def conversation_of(environment: Environment, given: object, caller: Caller | None) -> Conversation:
-    """The conversation that is meant: a row of it, or its id."""
+    """Return the conversation of a row or an id."""
     if isinstance(given, ConversationResource):
         return Conversation(environment, given.id, caller)
     if isinstance(given, str) and given:
@@ -83,7 +83,7 @@ def conversation_of(environment: Environment, given: object, caller: Caller | No
 
 
 class _Turns(Facts):
-    """What a run has said and heard, as turns."""
+    """The messages of a run, as turns."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -91,7 +91,7 @@ class _Turns(Facts):
         self.written = 0
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {
             Said: self._read_message,
             Replied: self._read_reply,
@@ -118,7 +118,7 @@ KEPT: Final = "conversation"  # in a run's metadata: where its turns are written
 
 
 class Keeper(Policy[None]):
-    """Writes each turn of one run down once it is on the record."""
+    """A policy that stores each turn of one run once it is recorded."""
 
     def __init__(self, conversation: Conversation, before: int = 0) -> None:
         self.conversation = conversation
@@ -126,11 +126,11 @@ class Keeper(Policy[None]):
 
     @property
     def metadata(self) -> JsonObject:
-        """What a run that is resumed must know to go on writing."""
+        """What a resumed run must know to go on storing turns."""
         return {KEPT: {"id": self.conversation.id, "before": self.before}}
 
     async def open_messages(self) -> list[Message]:
-        """What was said before."""
+        """Return the messages before this run."""
         before = await self.conversation.open_messages()
         self.before = len(before)
         return before

@@ -1,4 +1,4 @@
-"""What one call of a model API may do in the background: so many rounds of tools, no failed call."""
+"""Policies of one `generate`: so many rounds of tools, no failed call."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from windlass.messages import Message, ToolCall, ToolResult, characters
 
 
 class _Rounds(Facts):
-    """Rounds of calls that were answered."""
+    """The number of rounds of calls that were answered."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {ToolMessage: self._read_results}
 
     def _read_results(self, entry: ToolMessage) -> None:
@@ -28,7 +28,7 @@ class _Rounds(Facts):
 
 
 class ToolRounds(Policy[None]):
-    """After so many rounds, calls are not run any more and the run is over."""
+    """Ends the run after so many rounds of calls."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -42,14 +42,14 @@ class ToolRounds(Policy[None]):
 
 
 class ReturnCalls(Policy[None]):
-    """Whoever asks runs the calls: the first reply is the last."""
+    """Ends the run at the first reply: the caller runs its calls."""
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
         return Stop("done", "tool_calls") if turn.calls else None
 
 
 class NoFailure(Policy[None]):
-    """The first call that fails ends the run."""
+    """Ends the run at the first call that fails."""
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
         if not result.is_error:
@@ -59,13 +59,13 @@ class NoFailure(Policy[None]):
 
 
 class ToolOutputCounts(Policy[None]):
-    """What tools answer is on the run's books of tokens, as an estimate: four characters a token."""
+    """Counts results of tools in the run's tokens, as an estimate: four characters a token."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes  # of a result that the model sees
 
     async def start(self, run: Run) -> None:
-        """A run that goes on has read some of it before."""
+        """Count the results that a resumed run already has."""
         for entry in run.own_entries:
             if type(entry) is ToolResulted:
                 self._enter(run, entry.call_id, entry.result)

@@ -1,4 +1,4 @@
-"""Resuming a `generate`: whose it is, where its conversation is, and what is answered now."""
+"""Resume of a `generate`: its owner, its conversation, and the answers given."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DISCARDED.abort("discarded")
 
 
 class Continuation(NamedTuple):
-    """What `resume` was given, and what the session says of itself."""
+    """The arguments of `resume`, and the recorded facts of the session."""
 
     session_id: str
     home: Store
@@ -37,7 +37,7 @@ class Continuation(NamedTuple):
 
 
 async def find_parked(home: Store, session_id: str) -> Suspended | None:
-    """The error that says for what the session's last run waits; None: it waits for nobody."""
+    """Return the error that tells what the session's last run waits for, or None."""
     try:
         state = standing(await home.read(session_id))
     except NoSuchSession:
@@ -70,7 +70,7 @@ async def read_continuation(
     results: Mapping[str, Any] | None,
     options: JsonObject,
 ) -> Continuation:
-    """Look the session up: its tools are those of who began it, and its conversation is kept on."""
+    """Look the session up, with the tools of its first caller and its conversation."""
     if not isinstance(as_given(session_id), str):
         raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
     check_answers(decisions, results)

@@ -1,4 +1,4 @@
-"""Answers of a known shape, by the best means a model has, read, checked, and made what was asked for.
+"""Plans for typed answers: how one is requested, read, checked and converted.
 
 The means, the best first: the provider's own schema, a tool that takes the answer as its arguments,
 the provider's JSON mode, and words. Whichever it was, the reply looks the same: its text is the JSON
@@ -36,7 +36,7 @@ _MOST_SAID: Final = 5  # problems in an error's words
 
 
 class Reading(NamedTuple):
-    """What a reply says: the message as it is shown, its value, and what is wrong with it."""
+    """A parsed reply: the message as shown, its value, and its problems."""
 
     response: Response
     data: Any = None
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 class OutputPlan(msgspec.Struct, frozen=True):
-    """The shape of an answer, and how it is asked for."""
+    """The shape of an answer, and how it is requested."""
 
     means: Means
     schema: Json | None = None
@@ -60,13 +60,13 @@ class OutputPlan(msgspec.Struct, frozen=True):
     # ----------------------------------------------------------------------- asking
 
     def add_to_frame(self, frame: Frame) -> Frame:
-        """The frame that asks for it."""
+        """Build the frame that requests the answer."""
         if self.means == "tool" and self.demanded:
             return frame
         return asking(frame, self.means, self.sent, self.tool, force=self.forced)
 
     def show(self, emit: Emit) -> Emit:
-        """What of a reply may be shown while it comes: nothing that may have to be asked again."""
+        """Wrap an emit so that it shows nothing that may have to be asked again."""
         if self.retries:
             return _ignore_event
 
@@ -77,21 +77,21 @@ class OutputPlan(msgspec.Struct, frozen=True):
         return emit_visible if self.means == "tool" else emit
 
     def again(self, request: Request, reading: Reading) -> Request:
-        """The request that feeds back what was wrong."""
-        said = reading.response.message
-        if not said.text.strip():
-            said = Message("assistant", (Text("(no answer)"),))
-        more = (said, Message("user", (Text(self.feedback(reading)),), "feedback"))
+        """Build the request that reports the problems of the last answer."""
+        reply = reading.response.message
+        if not reply.text.strip():
+            reply = Message("assistant", (Text("(no answer)"),))
+        more = (reply, Message("user", (Text(self.feedback(reading)),), "feedback"))
         return msgspec.structs.replace(request, messages=(*request.messages, *more))
 
     def feedback(self, reading: Reading) -> str:
-        """What the model is told about an answer that cannot be taken."""
+        """Describe to the model the problems of an answer."""
         return _AGAIN.format(problems="\n".join(f"- {line}" for line in reading.problems))
 
     # ----------------------------------------------------------------------- reading
 
     def in_words(self, response: Response) -> Response:
-        """The reply as it is shown, checked or not: beside other calls an answer comes too early."""
+        """Return the reply as shown, checked or not; drop an answer beside other calls."""
         given, others = self._split(response.message)
         if not given:
             return response
@@ -100,15 +100,15 @@ class OutputPlan(msgspec.Struct, frozen=True):
         return self._in_words(Reading(response), given, others)
 
     def read(self, response: Response) -> Reading:
-        """The reply as it is shown, and its value or what is wrong with it."""
+        """Return the reply as shown, and its value or its problems."""
         given, others = self._split(response.message)
         if others:
             message = Message("assistant", others) if given else response.message
             if any(isinstance(block, ToolCall) for block in others):
                 return Reading(msgspec.structs.replace(response, message=message))
         if response.stop_reason == "refusal":
-            words = response.message.text.strip() or "the model refused to answer"
-            raise Refused(words, provider=response.provider, model=response.model)
+            text = response.message.text.strip() or "the model refused to answer"
+            raise Refused(text, provider=response.provider, model=response.model)
         values = (
             self._values_of_calls(given) if given else self._values_of_text(response.message.text)
         )
@@ -121,7 +121,7 @@ class OutputPlan(msgspec.Struct, frozen=True):
         return reading
 
     def _split(self, message: Message) -> tuple[list[ToolCall], tuple[Block, ...]]:
-        """The calls that are the answer, and everything else."""
+        """Split a message into the calls that are the answer, and everything else."""
         if self.means != "tool":
             return [], message.content
         given = [call for call in message.tool_calls if call.name == self.tool]
@@ -130,11 +130,11 @@ class OutputPlan(msgspec.Struct, frozen=True):
     def _in_words(
         self, reading: Reading, given: list[ToolCall], others: tuple[Block, ...]
     ) -> Response:
-        """The reply as if the answer had been said: a transcript has no call that nobody answers."""
+        """Rewrite an answer by tool call as text: a transcript has no unanswered call."""
         first = given[0]
-        words = first.raw if first.raw is not None else _to_json(first.arguments)
+        text = first.raw if first.raw is not None else _to_json(first.arguments)
         beside = tuple(block for block in others if not isinstance(block, Text))
-        message = Message("assistant", (*beside, Text(words)))
+        message = Message("assistant", (*beside, Text(text)))
         reason = reading.response.stop_reason
         reason = "end_turn" if reason == "tool_use" else reason
         return msgspec.structs.replace(reading.response, message=message, stop_reason=reason)
@@ -164,7 +164,7 @@ class OutputPlan(msgspec.Struct, frozen=True):
         return Reading(response, None, problems or (_no_json(response),))
 
     def _forms(self, value: Any) -> Iterator[Any]:
-        """The value out of its wrapping, and as it is: a model may leave the wrapping away."""
+        """Yield the value without its wrapping, and as it is: a model may omit the wrapping."""
         if self.wrapped and isinstance(value, dict) and WRAPPED in value:
             yield cast("Json", value)[WRAPPED]
         yield value
@@ -187,13 +187,13 @@ class OutputPlan(msgspec.Struct, frozen=True):
         return _convert_value(value, cast("Convert | None", self.convert))
 
     def to_error(self, reading: Reading, attempts: int) -> BadReply:
-        """The error for an answer that does not fit."""
+        """Build the error for an answer that does not fit."""
         response, problems = reading.response, reading.problems
-        said = "; ".join(problems[:_MOST_SAID]) + ("; …" if len(problems) > _MOST_SAID else "")
+        listed = "; ".join(problems[:_MOST_SAID]) + ("; …" if len(problems) > _MOST_SAID else "")
         often = f" after {attempts} attempts" if attempts > 1 else ""
         what = "is no JSON" if self.schema is None else "does not fit the schema"
         return BadReply(
-            f"the answer {what}{often}: {said}",
+            f"the answer {what}{often}: {listed}",
             provider=response.provider,
             model=response.model,
             body=response.message.text,
@@ -206,11 +206,11 @@ class _Fit(NamedTuple):
 
 
 class _Bare(str):
-    """Words that may be meant as a JSON string."""
+    """Text that may be meant as a JSON string."""
 
 
 def _ignore_event(_event: LiveEvent) -> None:
-    """Shows nothing."""
+    """Ignore the event."""
 
 
 def _convert_value(value: Any, convert: Convert | None) -> _Fit:
@@ -238,7 +238,7 @@ def _to_json(value: Any) -> str:
 
 
 def plan_output(options: OutputOptions, caps: Capabilities, frame: Frame) -> OutputPlan | None:
-    """Plan how an answer is asked for; None: it is taken as it comes."""
+    """Plan how an answer is requested; None if it is taken as it comes."""
     given, form = options.schema, options.response_format
     if given is None:
         if form != "json":

@@ -1,4 +1,4 @@
-"""A run whose last answer is a value: asked for by the best means there is, checked before it counts.
+"""A run whose last answer is a value: requested by the best means, and checked.
 
 An answer that does not fit is told what is wrong with it, and the run goes on within its limits.
 """
@@ -27,7 +27,7 @@ from windlass.usage import NO_USAGE
 
 
 class TypedAnswer(Answering):
-    """Nothing is finished before the answer fits."""
+    """Keeps a run from finishing before its answer fits."""
 
     def __init__(self, wanted: OutputPlan, kind: Any) -> None:
         self.wanted, self.kind = wanted, kind
@@ -66,7 +66,7 @@ class TypedAnswer(Answering):
         offered: tuple[Any, ...] | None,
         settings: Settings,
     ) -> Frame:
-        """The frame that asks for such an answer."""
+        """Build the frame that requests such an answer."""
         specs = tuple(tool.spec for tool in tools) if offered is None else offered
         frame = self.wanted.add_to_frame(Frame(system, specs, settings))
         if self.wanted.means != "tool" or not self.wanted.forced or settings.tool_choice == "none":
@@ -77,14 +77,14 @@ class TypedAnswer(Answering):
 
 
 class InWords(Holding):
-    """A model whose answer by tool call reads as if it had said it: nobody has to answer the call."""
+    """A model whose answer by tool call is rewritten as text, as no result follows it."""
 
     def __init__(self, model: Model, wanted: OutputPlan) -> None:
         super().__init__(model)
         self.wanted = wanted
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The reply, with an answer in words."""
+        """Call the model and rewrite its answer as text."""
         response = await self.model.respond(request, self.wanted.show(emit))
         return self.wanted.in_words(response)
 
@@ -97,7 +97,10 @@ def build_typed_answer(
     *,
     among_words: bool,
 ) -> TypedAnswer:
-    """What asks for answers of this kind. `among_words`: replies hold more than the answer."""
+    """Build the policy for answers of this type.
+
+    `among_words`: replies hold more than the answer.
+    """
     if isinstance(settings.tool_choice, dict):
         raise ConfigError(
             "tool_choice demands the same call in every turn, so that no typed output can come"

@@ -1,4 +1,4 @@
-"""What a result asks of the policy that wants a value for an answer; `policy.py` is that policy."""
+"""The interface of the policy that reads a typed answer; `policy.py` implements it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Answering(Policy[None]):
-    """It can read the value that a run's last words give."""
+    """A policy that can read the value in a run's last message."""
 
     kind: Any  # the type asked for
 
     @property
     @abstractmethod
     def nothing(self) -> Reading:
-        """What a run says whose model was never heard."""
+        """The answer of a run whose model never replied."""
 
     @abstractmethod
     def read(self, message: Message, stop_reason: str, sentinel: str | None) -> Reading:
-        """The value that a message gives, or what is wrong with it."""
+        """Return the value that a message gives, or its problems."""

@@ -1,4 +1,4 @@
-"""The schema of an answer, from whatever says it: JSON Schema, OpenAPI, the shorthand, or a type.
+"""The schema of an answer, from JSON Schema, OpenAPI, the shorthand, or a type.
 
 OpenAPI's own words become JSON Schema's (`nullable`, `example`, `#/components/schemas/…`), and so do
 the short names of types (`int`, `bool`, `list`, `dict`).
@@ -32,7 +32,7 @@ _COMPONENTS: Final = "#/components/schemas/"
 
 
 def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | None]:
-    """The JSON Schema, and how a value that fits becomes one of the type; None: it stays plain.
+    """Return the JSON Schema, and the conversion of a valid value; None keeps it plain.
 
     ```python
     answer_schema({"name": "string", "age": "int"})
@@ -61,7 +61,7 @@ def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | N
 
 
 def _expand_shorthand(given: Mapping[str, Any]) -> JsonObject:
-    """The shorthand with long names: `{"age": "int"}`."""
+    """Expand the short type names: `{"age": "int"}`."""
     return {
         name: _SHORT.get(value, value) if isinstance(value, str) else value
         for name, value in given.items()
@@ -72,7 +72,7 @@ def _expand_shorthand(given: Mapping[str, Any]) -> JsonObject:
 
 
 def from_openapi(schema: Json) -> Json:
-    """The same in JSON Schema's own words."""
+    """Convert an OpenAPI schema to JSON Schema."""
     plain = _plain(schema)
     components: Any = schema.get("components")
     named: Any = cast("Json", components).get("schemas") if isinstance(components, dict) else None
@@ -117,7 +117,7 @@ def _name_types(schema: Json) -> None:
 
 
 def _exclusive(schema: Json) -> None:
-    """OpenAPI 3.0 says that a bound is exclusive beside it; JSON Schema has a word for such a bound."""
+    """Convert OpenAPI 3.0's boolean for exclusive bounds to JSON Schema's keyword."""
     for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(flag), bool):
             if schema.pop(flag) and bound in schema:
@@ -141,7 +141,7 @@ def _nullable(schema: Json) -> Json:
 
 
 def as_object(schema: Json) -> tuple[Json, bool]:
-    """The schema of an object, and whether the answer is wrapped in it."""
+    """Return the schema as that of an object, and whether the answer is wrapped in it."""
     top = _written_out(schema)
     if top.get("type") == "object":
         return top, False
@@ -160,7 +160,7 @@ def as_object(schema: Json) -> tuple[Json, bool]:
 
 
 def _written_out(schema: Json) -> Json:
-    """The schema with a reference at its top followed, and the type it clearly has named."""
+    """Follow a reference at the top of a schema, and name its obvious type."""
     for _ in range(8):
         ref = schema.get("$ref")
         if not isinstance(ref, str) or not ref.startswith(("#/$defs/", "#/definitions/")):
@@ -177,7 +177,7 @@ def _written_out(schema: Json) -> Json:
 
 
 def _within(ref: str) -> str:
-    """Where a reference leads once the schema stands inside another."""
+    """Rewrite a reference for a schema that stands inside another."""
     if not ref.startswith("#") or ref.startswith(("#/$defs/", "#/definitions/")):
         return ref
     return f"#/properties/{WRAPPED}{ref[1:]}"

@@ -1,1 +1,1 @@
-"""Resources: typed rows in the runtime's store, whose verbs are tools under permissions and audit."""
+"""Resources: typed rows in the runtime's store, with verbs as tools, roles and audit."""

@@ -1,4 +1,4 @@
-"""The audit log: one row for each call to a resource, chained, written in the call's own transaction.
+"""The audit log: one chained row for each call, written in the call's transaction.
 
 A chain belongs to a session, or to a host's calls outside of sessions. Each row holds the hash of
 its content and of the row before it; heads can be sealed elsewhere.
@@ -27,7 +27,7 @@ _OWN = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
 
 
 class AuditRow(msgspec.Struct, frozen=True):
-    """One call: who did what to which row, when, and on whose behalf.
+    """One call: the caller, the action, the row, the time, and the tenant.
 
     `changes` is JSON: for each row written its resource, id, versions, digests before and after, and
     `{field: [before, after]}`. `n` is its place in the log and no part of the chain.
@@ -60,14 +60,14 @@ _CONTENT = COLUMNS[1:-1]
 
 
 def host_ids(ctx: ToolContext[Any]) -> tuple[str | None, str | None]:
-    """Return the ids that the host has given to the request and the conversation of a call's run."""
+    """Return the host's ids of the request and the conversation of a call's run."""
     if not isinstance(ctx.scope, Run):
         return None, None
     return ctx.scope.host.request_id, ctx.scope.host.conversation_id
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a call comes from."""
+    """The origin of a call."""
 
     chain: str
     at: float
@@ -86,7 +86,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Which(TypedDict, total=False):
-    """Which rows of the log: every name given must fit."""
+    """Filters of the log: a row must match all that are given."""
 
     tenant: str | None
     caller: str
@@ -106,7 +106,7 @@ class Which(TypedDict, total=False):
 
 
 def ensure(tx: Any) -> None:
-    """Make the table."""
+    """Create the table."""
     if tx.dialect == "postgres":  # which finds a table that is just being made twice over
         tx.keep(_LOCK, (_MAKING,))
     number = "INTEGER PRIMARY KEY" if tx.dialect == "sqlite" else "BIGSERIAL PRIMARY KEY"
@@ -183,7 +183,7 @@ def write(
 
 
 def _text(value: object, most: int | None = None) -> Any:
-    """Anything as text that every database holds: a refusal is on record whatever was asked for."""
+    """Convert anything to text that every database holds, so that refusals can be logged."""
     if value is None:
         return None
     if type(value) is not str:
@@ -195,17 +195,17 @@ def _text(value: object, most: int | None = None) -> Any:
 
 
 def genesis(chain: str) -> bytes:
-    """What the first row of a chain is linked to."""
+    """Return the hash that the first row of a chain is linked to."""
     return _digest(b"windlass audit\0" + chain.encode())
 
 
 def link(before: bytes, content: Sequence[Any]) -> bytes:
-    """The hash of a row by its content, all columns from `chain` to `changes`."""
+    """Compute the hash of a row from its columns `chain` to `changes`."""
     return _digest(before + msgspec.json.encode(content))
 
 
 def verify(rows: Iterable[AuditRow]) -> dict[str, bytes]:
-    """Follow every chain among these rows from its beginning; the heads, or `Corrupt`.
+    """Verify every chain among these rows; return the heads, or raise `Corrupt`.
 
     That nothing was cut off a chain's end only a head kept elsewhere can show.
     """
@@ -224,7 +224,7 @@ def verify(rows: Iterable[AuditRow]) -> dict[str, bytes]:
 
 
 async def query(store: Store, **which: Unpack[Which]) -> list[AuditRow]:
-    """The rows that fit, the oldest first: `await audit.query(store, session="s1")`."""
+    """Return the rows that match, the oldest first: `await audit.query(store, session="s1")`."""
     for name in which:
         if name not in Which.__annotations__:
             raise ConfigError(
@@ -292,7 +292,7 @@ def _value(value: object, redactor: Redactor | None) -> Any:
 
 
 def fingerprint(row: Plain | None, private: frozenset[str]) -> str | None:
-    """A digest of a row as it was, version and all, without what is private."""
+    """Compute a digest of a row with its version, without private fields."""
     if row is None:
         return None
     if private:  # a digest of what is private could be found by trying

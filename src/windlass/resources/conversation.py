@@ -1,4 +1,4 @@
-"""A conversation that outlives its runs: rows in the runtime's store, a turn at a time.
+"""Conversations that outlive their runs: rows in the runtime's store, one per turn.
 
 Turns are written as a run goes on. Each has an id that is made of the run and its place in it, so a
 turn that a killed process may or may not have written is written once.
@@ -96,7 +96,7 @@ class ConversationResource(Resource):
 
 
 def turn_of(id: str, message: Message, session: str) -> JsonObject:
-    """A message as a turn."""
+    """Convert a message to a turn."""
     plain = cast("JsonObject", msgspec.to_builtins(message))
     blocks: list[JsonObject] = plain.get("content") or []
     return {
@@ -111,5 +111,5 @@ def turn_of(id: str, message: Message, session: str) -> JsonObject:
 
 
 def messages_in(turns: Sequence[ConversationTurn]) -> list[Message]:
-    """The turns as the next request carries them."""
+    """Convert turns to messages."""
     return [msgspec.convert(turn.message, Message) for turn in turns]

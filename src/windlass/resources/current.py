@@ -1,4 +1,4 @@
-"""The resources of the current Runtime: what `@export` adds to."""
+"""The resources of the current Runtime, to which `@export` adds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class ResourceCollection(Protocol):
-    """Resources that another can be added to."""
+    """A collection of resources that can be extended."""
 
     def add(self, cls: type[Any]) -> object:
         """Add a class of rows."""

@@ -1,4 +1,4 @@
-"""The fields of a resource as columns: how a value is stored, read back, and may be asked for.
+"""Fields of a resource as columns: how values are stored, read and queried.
 
 What a column stores is the same on every database: text, whole numbers, floating-point numbers and
 bytes. Times are text in UTC of a fixed width, so that they sort as they should.
@@ -74,7 +74,7 @@ MOST_NESTED = 200  # levels of a JSON value; every Python can read so many
 
 
 class Column(msgspec.Struct, frozen=True):
-    """What is special about a field; made by `w.field`."""
+    """Special properties of a field; made by `w.field`."""
 
     index: bool = False
     unique: bool = False
@@ -89,7 +89,7 @@ def field(
     description: str | None = None,
     private: bool = False,
 ) -> Any:
-    """Say more about a field of a `Resource`, beside its type:
+    """Describe a field of a `Resource` beyond its type:
 
     ```python
     class Product(w.Resource):
@@ -107,7 +107,7 @@ def field(
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field, ready for use: everything about it was looked up once."""
+    """A compiled field: everything about it was looked up once."""
 
     name: str
     kind: Kind
@@ -122,11 +122,11 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """How it may be asked for."""
+        """The comparison operators that the field allows."""
         return OPERATORS[self.kind]
 
     def schema(self, shapes: Shapes, *, bare: bool = False) -> JsonObject:
-        """Its JSON Schema."""
+        """Build the field's JSON Schema."""
         try:
             schema = dict(shapes.of(self.bare if bare else self.hint).schema)
         except Unsupported as error:
@@ -139,7 +139,7 @@ class Field(msgspec.Struct, frozen=True):
         return schema
 
     def to_stored(self, value: object) -> Any:
-        """The value as the database has it; None stays None."""
+        """Convert the value to its stored form; None stays None."""
         if value is None:
             return None
         try:
@@ -148,7 +148,7 @@ class Field(msgspec.Struct, frozen=True):
             raise InvalidValue(f"{self.name}: {error}") from None
 
     def to_comparable(self, value: object) -> Any:
-        """A value to compare with, as the database has it: `where={"price": {"lt": 10}}`."""
+        """Convert a value of a filter to its stored form: `where={"price": {"lt": 10}}`."""
         try:
             plain = msgspec.to_builtins(value)
             return self.to_stored(msgspec.convert(plain, self.bare, strict=True))
@@ -161,7 +161,7 @@ class Field(msgspec.Struct, frozen=True):
 def compile_field(
     name: str, hint: object, required: bool, default: Callable[[], Any] | None, whose: str
 ) -> Field:
-    """The field behind an annotation."""
+    """Compile the field of an annotation."""
     column, bare, nullable = _split_hint(hint)
     kind = _kind(bare, name, whose)
     to_db, from_db = _WAYS[kind]
@@ -180,7 +180,7 @@ def _of_member(to_db: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _split_hint(hint: Any) -> tuple[Column | None, Any, bool]:
-    """What is said beside the type, the type itself, and whether it may be None."""
+    """Split a type hint into its column options, the bare type, and whether None is allowed."""
     column: Column | None = None
     nullable = False
     while True:
@@ -229,7 +229,7 @@ def _choices(values: list[Any], name: str, whose: str) -> Kind:
 
 
 def text(value: str) -> str:
-    """Text that every database can hold."""
+    """Check that every database can hold the text, and return it."""
     if "\0" in value:
         raise ValueError("the text holds a NUL character; leave it out")
     try:
@@ -240,7 +240,7 @@ def text(value: str) -> str:
 
 
 def integer(value: int) -> int:
-    """A whole number that fits 64 bits."""
+    """Check that a whole number fits 64 bits, and return it."""
     if not -MOST_INTEGER - 1 <= value <= MOST_INTEGER:
         raise ValueError(f"{safe_repr(value, 40)} does not fit 64 bits")
     return value
@@ -284,7 +284,7 @@ def _json(value: object) -> str:
 
 
 def _depth(text: str) -> int:
-    """How many lists and objects of a JSON text are open at once, at most."""
+    """Compute the nesting depth of a JSON text."""
     depth = most = 0
     for mark in _MARKS.finditer(text):
         if mark[0] in "[{":

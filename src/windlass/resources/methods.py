@@ -38,7 +38,7 @@ class Method(msgspec.Struct, frozen=True):
     hook: str | None  # asked about the row
 
     def bind_arguments(self, arguments: Mapping[str, Any]) -> JsonObject:
-        """The arguments as the method wants them, without the id."""
+        """Check and convert the arguments for the method, without the id."""
         mine = {name: value for name, value in arguments.items() if name != "id" or not self.on_row}
         known = self.signature.parameters["properties"]
         for name in mine:
@@ -53,7 +53,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 def methods_of(plan: ResourcePlan) -> list[Verb]:
-    """The methods that the class names in `mcp_tools`."""
+    """List the methods that the class names in `mcp_tools`."""
     given: Any = plan.cls.mcp_tools
     named: Mapping[Any, Any]
     if is_mapping(given):
@@ -106,7 +106,7 @@ def _method(plan: ResourcePlan, name: object, about: object) -> Verb:
 
 
 def read(plan: ResourcePlan, name: str) -> Method:
-    """What there is to know of a method."""
+    """Inspect a method: its signature, and whether it is async and works on a row."""
     raw: Any = inspect.getattr_static(plan.cls, name)
     on_row = inspect.isfunction(raw)
     function: Any = raw.__func__ if not on_row and hasattr(raw, "__func__") else raw
@@ -155,7 +155,7 @@ async def begin(
 
 
 def row_for(tx: ResourceTx, plan: ResourcePlan, method: Method, arguments: JsonObject) -> Any:
-    """The row that a call names, once its hook has allowed the caller to work on it."""
+    """Return the row that a call names, after its hook has allowed the caller."""
     made = plan.instance(tx.known(plan, arguments.get("id")))
     if method.hook is not None:
         check_allowed(made, method.hook, tx)

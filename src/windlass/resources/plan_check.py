@@ -1,4 +1,4 @@
-"""What a call by an approved plan may do to rows: compared in the transaction of the call.
+"""Checks that a call by an approved plan changes rows only as approved.
 
 A plan keeps, for each row that an effect would write, a digest of the row before and after, and where
 the audit log ended. A row that was deleted and made again may look as it did; the log knows.
@@ -21,7 +21,7 @@ from windlass.tools.tool import ToolContext
 
 
 def find_expected(ctx: ToolContext[Any] | None) -> ExpectedRows | None:
-    """What the plan that this call belongs to expects of it; None: it belongs to none."""
+    """Return what the plan of this call expects of it; None if the call has no plan."""
     if ctx is None or not isinstance(ctx.scope, Run):
         return None
     known: Mapping[str, ExpectedRows] | None = ctx.scope.cache.get(ExpectedRows)
@@ -31,7 +31,7 @@ def find_expected(ctx: ToolContext[Any] | None) -> ExpectedRows | None:
 def describe_rows(
     changes: Sequence[Change], loose: Sequence[Sequence[str]]
 ) -> tuple[JsonObject, ...]:
-    """Each row as a plan keeps it; `loose` names the fields of each that may differ."""
+    """Describe each row for a plan; `loose` names the fields of each that may differ."""
     return tuple([_describe(change, names) for change, names in zip(changes, loose, strict=True)])
 
 
@@ -49,7 +49,7 @@ def _describe(change: Change, loose: Sequence[str]) -> JsonObject:
 def find_loose(
     changes: Sequence[Change], again: Sequence[Change], earlier: Sequence[Rehearsal]
 ) -> list[list[str]]:
-    """The fields that came out otherwise when the same call was tried again: times, made-up ids.
+    """Find the fields that differed on a second trial of the same call: times, new ids.
 
     What is loose in a row stays so for the calls after it.
     """
@@ -72,14 +72,14 @@ def find_loose(
 
 
 def end_of_log(tx: Any) -> int:
-    """The place of the last row of the audit log."""
+    """Return the number of the last row of the audit log."""
     return tx.execute(f"SELECT max(n) FROM {audit.TABLE}").fetchone()[0] or 0
 
 
 def find_last_write(
     tx: Any, tenant: str, changes: Sequence[Change], mark: int | None, own: frozenset[str]
 ) -> int:
-    """The place in the log of the last write to these rows since `mark`, but for the plan's own calls.
+    """Find the last write to these rows since `mark`, but for the plan's own calls.
 
     0: there is none.
     """
@@ -103,7 +103,7 @@ def find_last_write(
 
 
 def check_rows(tx: object, tenant: str, changes: Sequence[Change], expected: ExpectedRows) -> None:
-    """Raise `Conflict`, so that nothing is kept, where a call did other than what was approved."""
+    """Raise `Conflict`, so that nothing is kept, where a call did other than approved."""
     if expected.rows is None:
         return
     loose = [one["loose"] for one in expected.rows]

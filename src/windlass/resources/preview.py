@@ -1,4 +1,4 @@
-"""What a call to a resource would do: done in a transaction that is rolled back.
+"""Previews of calls to resources, in a transaction that is rolled back.
 
 Rehearsals build on each other. What earlier ones changed is put in place first, so that a later call,
 also one that only reads, sees the rows as they would be.
@@ -34,7 +34,7 @@ _LATER = 86_461.5  # seconds: what a call makes of the time shows when it is ano
 
 
 class Enough(Exception):
-    """Ends a body whose transaction is not to be kept; carries what it found out."""
+    """Ends a body whose transaction is rolled back; carries its result."""
 
     def __init__(self, value: object) -> None:
         super().__init__("rolled back: it was a rehearsal")
@@ -42,7 +42,7 @@ class Enough(Exception):
 
 
 async def run_and_roll_back(store: Store, body: Callable[[Any], Any]) -> Any:
-    """Run a body for what it returns, and keep nothing of what it did."""
+    """Run a body for its result, and roll back what it did."""
 
     def without(tx: object) -> None:
         raise Enough(body(tx))
@@ -61,7 +61,7 @@ async def preview_verb(
     ctx: ToolContext[Any],
     earlier: Sequence[Rehearsal],
 ) -> Rehearsal | None:
-    """What the call would answer and change; None: it may do more than rows show."""
+    """Return the result and changes of the call; None if it may do more than change rows."""
     if beyond_rows(verb):
         return None
     store = same_store(desk, ctx, verb.tool)
@@ -115,13 +115,13 @@ async def preview_verb(
 
 
 def beyond_rows(verb: Verb) -> bool:
-    """May a call do more than what its rows show?"""
+    """Check whether a call may do more than change rows."""
     reaches = verb.annotations["side_effect_level"] in ("network", "process_exec")
     return verb.method is not None and (verb.method.waits or reaches)
 
 
 def same_store(desk: ResourceService, ctx: ToolContext[Any], tool: str) -> Store:
-    """The store of the rows, which is the session's too."""
+    """Return the store of the rows, which must be the session's too."""
     store = desk.store()
     if getattr(ctx.scope, "store", store) is not store:
         raise StoreError(
@@ -143,7 +143,7 @@ def _in_place(work: ResourceTx, changes: Sequence[Change]) -> None:
 
 
 def _pinned_id(verb: Verb, arguments: JsonObject, value: object) -> JsonObject | None:
-    """The id that was made for a new row: the real call makes this very row."""
+    """Return the id that was generated for a new row, so that the real call uses it."""
     if verb.method is not None or verb.name != "create" or arguments.get("id") is not None:
         return None
     made = value if is_object(value) else {}
@@ -151,7 +151,7 @@ def _pinned_id(verb: Verb, arguments: JsonObject, value: object) -> JsonObject |
 
 
 def difference(change: Change) -> JsonObject:
-    """What became of a row, field by field, as a person is shown it."""
+    """Describe a change field by field, for a person."""
     plan, before, after = change.plan, change.before, change.after
     fields: JsonObject = {}
     for one in plan.fields:
@@ -166,7 +166,7 @@ def difference(change: Change) -> JsonObject:
 def origin_of(
     desk: ResourceService, verb: str, plan: ResourcePlan, tool: str, ctx: ToolContext[Any]
 ) -> audit.Origin:
-    """Where an audit row that is written here comes from."""
+    """Build the origin of an audit row that is written here."""
     return audit.Origin(
         f"session:{ctx.session_id}",
         now(),
@@ -191,7 +191,7 @@ def _build_preview(
     outcome: str,
     reason: str | None,
 ) -> Callable[[Any], None]:
-    """A read that somebody saw, or was refused, is on record though it was answered in a rehearsal."""
+    """Build the body that logs a read or refusal that was answered in a preview."""
     origin = origin_of(desk, verb.name, verb.plan, verb.tool, ctx)
     redactor = desk.redactor()
 

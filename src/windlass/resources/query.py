@@ -29,7 +29,7 @@ _SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What is searched for: `Query(where={"price": {"lt": 10}}, sort=("-price",), limit=5)`.
+    """A search: `Query(where={"price": {"lt": 10}}, sort=("-price",), limit=5)`.
 
     A filter is a value that the field must equal, or operators: `eq ne lt lte gt gte in is_null`, and
     for text `contains` and `prefix`. `-price` sorts downward; rows without a value come last.
@@ -42,7 +42,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, Generic[R], frozen=True):
-    """The rows of one search, and the cursor for those that follow, if there are any."""
+    """The rows of one search, and the cursor for the next page, if any."""
 
     rows: list[R]
     cursor: str | None = None
@@ -55,7 +55,7 @@ class Page(msgspec.Struct, Generic[R], frozen=True):
 
 
 class Search:
-    """A query that was understood: statements for its first page and for those after a row."""
+    """A parsed query: statements for its first page and for those after a row."""
 
     def __init__(self, plan: ResourcePlan, query: Query, tenant: str) -> None:
         self.plan, self.tenant = plan, tenant
@@ -66,7 +66,7 @@ class Search:
         self.after = None if query.cursor is None else self._read(query.cursor)
 
     def statement(self, after: Sequence[Any] | None, rows: int) -> tuple[str, tuple[Any, ...]]:
-        """The statement for so many rows after this one, and its parameters."""
+        """Build the statement for `rows` rows after this one, and its parameters."""
         plan = self.plan
         terms, values = [plan.mine, *self._terms], [*plan.mine_of(self.tenant), *self._values]
         if after is not None:
@@ -83,12 +83,12 @@ class Search:
         return sql, (*values, rows)
 
     def place(self, stored: Sequence[Any]) -> tuple[Any, ...]:
-        """Where a stored row stands in the order."""
+        """Return the sort key of a stored row."""
         fields = self.plan.fields
         return tuple(stored[fields.index(one)] for one, _ in self._sorts)
 
     def cursor(self, place: Sequence[Any]) -> str:
-        """The cursor for what follows this place."""
+        """Encode the cursor for what follows this sort key."""
         data = msgspec.json.encode([self._bound, list(place)])
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
@@ -124,7 +124,7 @@ class Search:
 
 
 def _stands(one: Field, value: object) -> bool:
-    """Could this be a stored value of the field?"""
+    """Check whether this could be a stored value of the field."""
     if value is None:
         return one.nullable
     if one.kind in ("integer", "boolean"):
@@ -173,7 +173,7 @@ def _sorts(plan: ResourcePlan, sort: object) -> list[tuple[Field, bool]]:
 
 
 def _later(sorts: Sequence[tuple[Field, bool]], after: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Whatever stands after a place: after it in the first field, or equal there and after in the next."""
+    """Build the condition for rows after a sort key, field by field."""
     ways: list[str] = []
     values: list[Any] = []
     for depth, (one, down) in enumerate(sorts):

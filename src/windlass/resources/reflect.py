@@ -1,4 +1,4 @@
-"""Tables that are there already, as resources: read-only unless said otherwise."""
+"""Existing tables as resources: read-only unless configured otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@export`, and the registry of a Runtime: which resources there are, as tools and for the host."""
+"""`@export`, and the registry of a Runtime's resources, as tools and for the host."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def export(
 
 
 def build_verbs(plan: ResourcePlan) -> list[Verb]:
-    """Every verb and method of a resource; their names fit what models can call."""
+    """Build every verb and method of a resource; check that models can call their names."""
     if plan.made is not None:
         return plan.made
     found = [*verbs_of(plan), *methods_of(plan)]
@@ -119,7 +119,7 @@ class ResourceTool(Tool):
         async def answer(arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
             return await desk.for_tool(verb, arguments, ctx)
 
-        # Its schema is our own work, so it is compiled when it is first needed.
+        # The schema is generated and valid, so it is compiled when it is first needed.
         options = {"annotations": verb.annotations, "transactional": not verb.reads}
         self._begin(verb.tool, verb.description, options)
         self.handler, self.is_async, self.wants_context = answer, True, True
@@ -131,7 +131,7 @@ class ResourceTool(Tool):
     async def rehearse(
         self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
     ) -> Rehearsal | None:
-        """Do it in a transaction that is rolled back, on the rows as earlier ones would leave them."""
+        """Preview the call in a transaction that is rolled back, after earlier previews."""
         try:
             return await preview_verb(self._desk, self.verb, arguments, ctx, earlier)
         except Exception as error:
@@ -178,14 +178,14 @@ class Resources:
             self.add(one)
 
     def add(self, cls: type[Resource]) -> None:
-        """Have one more."""
+        """Add a resource."""
         if not is_resource(cls):
             raise ConfigError(f"resources are classes of w.Resource, not {safe_repr(cls)}")
         plan_of(cls)
         self._own[f"{cls.__module__}:{cls.__qualname__}"] = cls
 
     def _all(self) -> dict[type[Resource], _Entry]:
-        """Every resource that is here now, looked at once."""
+        """Return every resource that is registered now, each compiled once."""
         classes = {**(_exported if self._open else {}), **self._own}.values()
         known = tuple(classes)
         if known == self._known:
@@ -213,7 +213,7 @@ class Resources:
         return self._plans
 
     def tools(self, caller: Caller | None = None) -> list[Tool]:
-        """All tools, or those that this caller may call now, whichever row it may be about."""
+        """List all tools, or those that this caller may call now."""
         found = [tool for entry in self._all().values() for tool in entry.tools]
         if caller is None:
             return list[Tool](found)
@@ -247,7 +247,7 @@ class Resources:
         return self[found]
 
     async def prepare(self) -> None:
-        """Make or extend every table now, rather than at the first call."""
+        """Create or extend every table now, rather than at the first call."""
         await self._desk.prepare(self._desk.store())
 
     async def call(
@@ -273,7 +273,7 @@ class Resources:
         )
 
     async def audit(self, **which: Unpack[Which]) -> list[AuditRow]:
-        """What was done: `await scope.resources.audit(session="s1", resource="product")`."""
+        """Query the audit log: `await scope.resources.audit(session="s1", resource="product")`."""
         return await audit.query(self._desk.store(), **which)
 
 
@@ -287,7 +287,7 @@ def _alone(taken: dict[str, ResourcePlan], name: str, plan: ResourcePlan, what: 
 
 
 class Handle(Generic[R]):
-    """A resource in the host's hands; every call is asked, done and audited as `caller`.
+    """A resource for the host; every call is checked, run and audited as `caller`.
 
     ```python
     products = scope.resources[Product]
@@ -332,7 +332,7 @@ class Handle(Generic[R]):
         request_id: str | None = None,
         conversation_id: str | None = None,
     ) -> R:
-        """The row of this id, or `NotFound`."""
+        """Return the row of this id, or raise `NotFound`."""
         return await self._do("get", {"id": id}, caller, request_id, conversation_id)
 
     async def search(
@@ -346,7 +346,7 @@ class Handle(Generic[R]):
         request_id: str | None = None,
         conversation_id: str | None = None,
     ) -> Page[R]:
-        """The rows that fit, a page at a time."""
+        """Return the rows that match, a page at a time."""
         arguments: JsonObject = {"where": where, "sort": sort, "limit": limit, "cursor": cursor}
         return await self._do("search", arguments, caller, request_id, conversation_id)
 
@@ -359,7 +359,7 @@ class Handle(Generic[R]):
         conversation_id: str | None = None,
         **more: Any,
     ) -> R:
-        """Make a row of these values: an object, a dict, or keywords."""
+        """Create a row of these values: an object, a dict, or keywords."""
         given = cast("Any", values)
         if isinstance(given, Resource):
             given = msgspec.structs.asdict(given)
@@ -389,7 +389,7 @@ class Handle(Generic[R]):
         request_id: str | None = None,
         conversation_id: str | None = None,
     ) -> R:
-        """Remove a row; what it was."""
+        """Delete a row; return what it was."""
         arguments = {"id": id, "version": version}
         return await self._do("delete", arguments, caller, request_id, conversation_id)
 

@@ -1,4 +1,4 @@
-"""What a resource is: a class with typed fields, and the plan that is made of it once.
+"""Resources: classes with typed fields, and the plan that is compiled from each once.
 
 A plan knows every name that may stand in a statement; nothing that a caller sends ever does.
 """
@@ -49,7 +49,7 @@ _M = TypeVar("_M", bound="_Meta")
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
 class _Meta(msgspec.StructMeta):
-    """Fields of a resource go by name, so they may stand in any order."""
+    """The metaclass of resources: fields go by name, so they may stand in any order."""
 
     def __new__(
         mcls: type[_M],
@@ -95,25 +95,25 @@ class Resource(msgspec.Struct, metaclass=_Meta, dict=True, forbid_unknown_fields
 
     @property
     def version(self) -> int:
-        """How often the row was written; 0 until it is stored."""
+        """The number of writes to the row; 0 until it is stored."""
         return self.__dict__.get(VERSION, 0)
 
     # Asked for every call, with the values of the row. Only True allows; a text is the reason why not.
 
     def allow_read(self, caller: Caller) -> bool | str:
-        """May the caller see this row?"""
+        """Check whether the caller may see this row."""
         return True
 
     def allow_create(self, caller: Caller) -> bool | str:
-        """May the caller make this row?"""
+        """Check whether the caller may create this row."""
         return True
 
     def allow_update(self, caller: Caller) -> bool | str:
-        """May the caller change this row? Asked of the row as it is and as it would be."""
+        """Check whether the caller may change this row, both as it is and as it would be."""
         return True
 
     def allow_delete(self, caller: Caller) -> bool | str:
-        """May the caller remove this row?"""
+        """Check whether the caller may delete this row."""
         return True
 
     # What the verbs do, in the transaction of the call. A class may do it otherwise.
@@ -147,12 +147,12 @@ class Resource(msgspec.Struct, metaclass=_Meta, dict=True, forbid_unknown_fields
 def new_class(
     name: str, fields: Mapping[str, Any], defaults: Mapping[str, Any], **namespace: Any
 ) -> Any:
-    """A class of rows that nobody has written down: types by name, and some defaults."""
+    """Build a class of rows from types by name, and some defaults."""
     return _Meta(name, (Resource,), {"__annotations__": dict(fields), **defaults, **namespace})
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Where rows lie in a table that is not Windlass's own; see `reflect`."""
+    """The layout of a table that is not Windlass's own; see `reflect`."""
 
     tenant: str | None = None  # the column; None: every tenant sees every row
     version: str | None = None
@@ -160,7 +160,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class ResourcePlan:
-    """A resource, ready for use."""
+    """A compiled resource."""
 
     def __init__(self, cls: type[Resource], name: str | None = None) -> None:
         self.cls = cls
@@ -213,11 +213,11 @@ class ResourcePlan:
         self.remove = f"DELETE FROM {self.quoted} WHERE {self.mine} AND id = ?{same}"
 
     def mine_of(self, tenant: str) -> tuple[str, ...]:
-        """The parameters of `mine`."""
+        """Return the parameters of `mine`."""
         return () if self.tenant is None else (tenant,)
 
     def changing(self, names: tuple[str, ...]) -> str:
-        """The statement that changes these fields."""
+        """Return the statement that changes these fields."""
         found = self.statements.get(names)
         if found is None:
             sets = [f"{quote_identifier(name)} = ?" for name in names]
@@ -234,7 +234,7 @@ class ResourcePlan:
     # ----------------------------------------------------------------- rows
 
     def plain(self, stored: Sequence[Any]) -> Plain:
-        """A stored row as JSON has it."""
+        """Convert a stored row to its JSON form."""
         row: Plain = {}
         for one, value in zip(self.fields, stored, strict=False):
             if value is not None and one.from_db is not None:
@@ -244,7 +244,7 @@ class ResourcePlan:
         return row
 
     def instance(self, plain: Mapping[str, Any]) -> Any:
-        """The row as an object of its class."""
+        """Build the row as an object of its class."""
         values = dict(plain)
         version = values.pop("version", 0)
         made = self.build_object(values)
@@ -252,7 +252,7 @@ class ResourcePlan:
         return made
 
     def build_object(self, values: Mapping[str, Any]) -> Any:
-        """An object of these values, or `InvalidValue` that says which one is wrong."""
+        """Build an object of these values, or raise `InvalidValue` for the wrong one."""
         for name in values:
             if name not in self.by_name:
                 raise InvalidValue(
@@ -266,23 +266,23 @@ class ResourcePlan:
             raise InvalidValue(f"{self.name}: a value is nested too deeply") from None
 
     def to_stored(self, made: object) -> list[Any]:
-        """The values of an object as the database has them, in the order of the fields."""
+        """Return the stored values of an object, in the order of the fields."""
         return [one.to_stored(getattr(made, one.name)) for one in self.fields]
 
     def to_plain(self, made: Any) -> Plain:
-        """An object as JSON has it."""
+        """Convert an object to its JSON form."""
         row: Plain = msgspec.to_builtins(made)
         row["version"] = made.version
         return row
 
 
 def is_resource(cls: object) -> bool:
-    """Is it a class of rows?"""
+    """Check whether it is a class of rows."""
     return isinstance(cls, type) and issubclass(cls, Resource) and cls is not Resource
 
 
 def plan_of(cls: type[Resource]) -> ResourcePlan:
-    """The plan of a resource, made when it is first asked for."""
+    """Return the plan of a resource, compiled at first use."""
     kept = cls.__dict__.get(_PLAN)
     if kept is None:
         if not is_resource(cls):
@@ -295,17 +295,17 @@ def plan_of(cls: type[Resource]) -> ResourcePlan:
 
 
 def keep_plan(cls: type[Resource], plan: ResourcePlan) -> None:
-    """Let this be the plan of the class from now on."""
+    """Set the plan of the class."""
     setattr(cls, _PLAN, plan)
 
 
 def quote_identifier(name: str) -> str:
-    """An identifier in a statement; only names that passed `identifier` come here."""
+    """Quote an identifier; only names that passed `identifier` come here."""
     return f'"{name}"'
 
 
 def path_to_name(path: object, whose: str) -> str:
-    """A path as a part of a tool's name: `shop/products` is `shop_products`."""
+    """Convert a path to a part of a tool's name: `shop/products` is `shop_products`."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", path).strip("_").lower() if isinstance(path, str) else ""
     if not name or not name[0].isalpha():
         raise ConfigError(
@@ -315,7 +315,7 @@ def path_to_name(path: object, whose: str) -> str:
 
 
 def identifier(name: object, what: str) -> str:
-    """A name that may stand in a statement, or `ConfigError`."""
+    """Check that a name may stand in a statement, and return it."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise ConfigError(
             f"{what} {safe_repr(name)} must be a letter and up to 59 letters, digits and `_`"

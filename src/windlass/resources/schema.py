@@ -1,4 +1,4 @@
-"""The table of a resource: made when it is missing, and added to when the class has grown.
+"""The table of a resource: created when missing, extended when the class has grown.
 
 Only what loses nothing is done: new columns that may be empty or have a default, new indexes. For
 anything else a `ConfigError` says what to do by hand.
@@ -38,7 +38,7 @@ class ColumnInfo(msgspec.Struct, frozen=True):
 
 
 def ensure(tx: object, plan: ResourcePlan) -> None:
-    """Let the table be as the class wants it."""
+    """Create or extend the table for the class."""
     if plan.layout is not None:
         return  # the table is somebody else's
     there = columns_of(tx, plan.table)
@@ -52,7 +52,7 @@ def ensure(tx: object, plan: ResourcePlan) -> None:
 
 
 def columns_of(tx: Any, table: str) -> list[ColumnInfo]:
-    """The columns of a table, none when there is no such table."""
+    """List the columns of a table; none when there is no such table."""
     if tx.dialect == "postgres":
         rows = tx.execute(
             "SELECT column_name, data_type, is_nullable, column_default "
@@ -74,7 +74,7 @@ def columns_of(tx: Any, table: str) -> list[ColumnInfo]:
 
 
 def type_of(one: Field, dialect: str) -> str:
-    """The column's type."""
+    """Return the column's type."""
     return _TYPES[dialect].get(one.kind, _TEXT[dialect])
 
 

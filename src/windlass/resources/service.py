@@ -1,4 +1,4 @@
-"""Where calls to resources are answered: permission, the transaction, the audit row, the result.
+"""The service behind calls to resources: permission, transaction, audit, result.
 
 A tool call and a host's call go the same way; they differ in whose transaction it is (the session's
 journal or the store alone) and in what comes back (JSON or an object).
@@ -37,7 +37,7 @@ Commit = Callable[[Callable[[Any], Any]], Awaitable[Any]]
 
 
 class ResourceService:
-    """What the resources of one Runtime share: its store, its roles, and which tables are ready."""
+    """The shared state of a Runtime's resources: store, roles, and tables that are ready."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ResourceService:
         self._count = 0
 
     async def prepare(self, store: Store) -> frozenset[ResourcePlan]:
-        """Let the tables be there, of all resources: a method may work with several."""
+        """Create the tables of all resources: a method may work with several."""
         plans = self.plans()
         if self._ready_in is store and plans <= self._ready:
             return plans
@@ -106,7 +106,7 @@ class ResourceService:
             return await commit(call.denial(str(error)))
 
     def _in_turn(self, session: str | None, commit: Commit) -> Commit:
-        """One commit after the other in a session, where several would run at the same time.
+        """Wrap a commit so that those of one session run one after the other.
 
         They would all want the end of its chain and its journal, and run again until they had it.
         """
@@ -130,7 +130,7 @@ class ResourceService:
         request: str | None = None,
         conversation: str | None = None,
     ) -> Any:
-        """Answer a call of the host's, in a transaction of its own."""
+        """Answer a call of the host, in a transaction of its own."""
         store = self.store()
         known = await self.prepare(store)
         if self._lanes:
@@ -200,7 +200,7 @@ class ResourceService:
 
 
 class _Call:
-    """One call on its way."""
+    """One call in progress."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _Call:
         self.value: Any = None  # what the body returned, before it was made to be shown
 
     async def answer(self, store: Store, ctx: ToolContext[Any] | None) -> Any:
-        """Do it, if the caller may."""
+        """Run the call, if the caller may."""
         refused = self.desk.roles().refusal(self.caller, self.verb.action)
         if refused is not None:
             raise PermissionDenied(refused)
@@ -238,7 +238,7 @@ class _Call:
         return self.verb.run(tx, self.arguments)
 
     def body(self, tx: object, tenant: str, run: Callable[[ResourceTx], Any]) -> Any:
-        """The effect and its audit row."""
+        """Run the effect and write its audit row."""
         work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
         value = self.value = run(work)
         if self.expected is not None:
@@ -265,7 +265,7 @@ class _Call:
         return await self.commit(lambda tx: self.body(tx, tenant, lambda _: value))
 
     def denial(self, reason: str) -> Callable[[Any], ToolResult]:
-        """The body that puts a refusal on record."""
+        """Build the body that logs a refusal."""
 
         def body(tx: object) -> ToolResult:
             audit.write(
@@ -312,21 +312,21 @@ class _Context(ToolContext[Any]):
 
 
 class _Outside:
-    """What a method finds around it when no run calls it."""
+    """The scope of a method that is called outside of a run."""
 
     agent = AgentInfo("host", "host")
     cancelled = False
     pool: Executor | None = None
 
     def progress(self, call_id: str, data: object) -> None:
-        """Nobody watches."""
+        """Ignore progress: nobody watches."""
 
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
-        """Nobody tries again."""
+        """Refuse a retry."""
         return False
 
     async def commit(self, call_id: str, body: Callable[[Any], Any]) -> Any:
-        """Nobody calls it: `_Context.commit` stands before it."""
+        """Refuse: `_Context.commit` replaces it."""
         raise RuntimeError("only a call can commit")
 
 
@@ -334,13 +334,13 @@ class _Outside:
 
 
 def denial_result(tool: str, reason: str) -> ToolResult:
-    """What a model reads about a call that its caller may not make."""
+    """Build the result that a model reads for a call its caller may not make."""
     words = to_text({"error": "permission_denied", "tool": tool, "reason": reason})
     return ToolResult(content=words, is_error=True, name=tool, outcome="denied")
 
 
 def as_json(value: object) -> Any:
-    """Rows, pages and objects as JSON."""
+    """Convert rows, pages and objects to JSON."""
     if isinstance(value, Resource):
         return plan_of(type(value)).to_plain(value)
     if isinstance(value, Page):
@@ -352,7 +352,7 @@ def as_json(value: object) -> Any:
 
 
 def _objects(plan: ResourcePlan) -> Callable[[Any], Any]:
-    """Rows as objects; what a method returns stays as it is."""
+    """Build a function that converts rows to objects, and leaves other values as they are."""
     keys = {*plan.by_name, "version"}
 
     def show(value: object) -> Any:

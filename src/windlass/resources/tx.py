@@ -1,4 +1,4 @@
-"""What happens to rows inside one transaction: every statement is bound to the caller's tenant.
+"""Transactions on rows: every statement is bound to the caller's tenant.
 
 `ResourceTx` is what a verb or a method of a resource gets. It remembers what it changed, for the
 audit row that is written in the same transaction.
@@ -34,7 +34,7 @@ _MOST_ID = 512
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One row that was written: as it was, and as it is."""
+    """One row that was written: before and after."""
 
     plan: ResourcePlan
     id: Any
@@ -79,7 +79,7 @@ class ResourceTx:
     # ----------------------------------------------------------------- objects
 
     def get(self, cls: type[R], id: Any) -> R | None:
-        """The row of this id, or None."""
+        """Return the row of this id, or None."""
         plan = self._plan(cls)
         row = self.row(plan, id)
         return None if row is None else plan.instance(row)
@@ -92,17 +92,17 @@ class ResourceTx:
         sort: Sequence[str] = (),
         limit: int = LIMIT,
     ) -> list[R]:
-        """The rows that fit: `tx.search(Order, {"status": "open"}, sort=["-at"])`."""
+        """Return the rows that match: `tx.search(Order, {"status": "open"}, sort=["-at"])`."""
         return self.page(cls, Query(dict(where or {}), tuple(sort), limit)).rows
 
     def page(self, cls: type[R], query: Query) -> Page[R]:
-        """The rows that fit, a page at a time."""
+        """Return the rows that match, a page at a time."""
         plan = self._plan(cls)
         found = self.rows(plan, query)
         return Page([plan.instance(row) for row in found.rows], found.cursor)
 
     def create(self, cls: type[R], values: Mapping[str, Any] | None = None, **more: Any) -> R:
-        """Make a row: `tx.create(Order, product="p1", amount=2)`."""
+        """Create a row: `tx.create(Order, product="p1", amount=2)`."""
         plan = self._plan(cls)
         return plan.instance(self.make(plan, plain_values(plan, {**(values or {}), **more})))
 
@@ -116,7 +116,7 @@ class ResourceTx:
         return plan.instance(self.change(plan, before, after, version))
 
     def save(self, made: R) -> R:
-        """Store a row that was read and changed; `Conflict` if somebody else was faster."""
+        """Store a row that was read and changed; raise `Conflict` if it changed meanwhile."""
         plan = self._plan(type(made))
         values = plan.to_plain(made)
         version = values.pop("version")
@@ -127,7 +127,7 @@ class ResourceTx:
         return plan.instance(self.change(plan, before, after, version))
 
     def delete(self, cls: type[R], id: Any, version: int | None = None) -> R:
-        """Remove a row; what it was."""
+        """Delete a row; return what it was."""
         plan = self._plan(cls)
         before = self.known(plan, id)
         self.drop(plan, before, version)
@@ -136,20 +136,20 @@ class ResourceTx:
     # ----------------------------------------------------------------- rows
 
     def row(self, plan: ResourcePlan, id: Any) -> Plain | None:
-        """The row as JSON has it."""
+        """Return the row in its JSON form, or None."""
         key = key_of(plan, id)
         stored = self._tx.execute(plan.select_one, (*plan.mine_of(self.tenant), key)).fetchone()
         return None if stored is None else plan.plain(stored)
 
     def known(self, plan: ResourcePlan, id: Any) -> Plain:
-        """The same, and `NotFound` when there is none."""
+        """Return the row in its JSON form, or raise `NotFound`."""
         found = self.row(plan, id)
         if found is None:
             raise NotFound(f"there is no {plan.name} {safe_repr(id)}")
         return found
 
     def rows(self, plan: ResourcePlan, query: Query, allow: bool = False) -> Page[Plain]:
-        """A page of rows; with `allow`, of those only that `allow_read` lets the caller see."""
+        """Return a page of rows; with `allow`, only those that `allow_read` permits."""
         search = Search(plan, query, self.tenant)
         shown_rows: list[Plain] = []
         after, last, scanned = search.after, None, 0
@@ -176,12 +176,12 @@ class ResourceTx:
                 return Page(shown_rows, search.cursor(last))
 
     def make(self, plan: ResourcePlan, values: Mapping[str, Any]) -> Plain:
-        """Insert a row; an id is made when none is given."""
+        """Insert a row; an id is generated when none is given."""
         made = plan.build_object(self.with_id(plan, values))
         return self.insert(plan, made)
 
     def with_id(self, plan: ResourcePlan, values: Mapping[str, Any]) -> JsonObject:
-        """The values with an id among them."""
+        """Return the values with an id, generated if missing."""
         if values.get("id") is not None:
             return dict(values)
         if plan.id.kind == "text":
@@ -229,7 +229,7 @@ class ResourceTx:
     def _alter(
         self, plan: ResourcePlan, sql: str, values: list[Any], before: Plain, *, written: bool
     ) -> None:
-        """One statement on one row of a known version."""
+        """Run a statement on one row of a known version; raise `Conflict` if it has changed."""
         if written and plan.version is not None:
             values.append(before["version"] + 1)
         values += [*plan.mine_of(self.tenant), before["id"]]
@@ -252,7 +252,7 @@ class ResourceTx:
 
 
 def check_version(plan: ResourcePlan, before: Plain, version: int | None) -> None:
-    """Is the row still the one that the caller has seen?"""
+    """Check that the row still has the version that the caller has seen."""
     if version is None:
         return
     if plan.version is None:
@@ -266,14 +266,14 @@ def check_version(plan: ResourcePlan, before: Plain, version: int | None) -> Non
 
 
 def merge_row(plan: ResourcePlan, before: Plain, values: Mapping[str, Any]) -> Any:
-    """The row as it would be with these values, checked."""
+    """Build the row as it would be with these values, and check it."""
     row = {**before, **values}
     del row["version"]
     return plan.build_object(row)
 
 
 def plain_values(plan: ResourcePlan, values: object) -> JsonObject:
-    """A host's or a model's values as JSON has them."""
+    """Convert a host's or a model's values to their JSON form."""
     if isinstance(values, plan.cls):
         values = msgspec.structs.asdict(values)
     if not is_mapping(values):
@@ -291,7 +291,7 @@ def plain_values(plan: ResourcePlan, values: object) -> JsonObject:
 
 
 def key_of(plan: ResourcePlan, id: object) -> Any:
-    """An id that can be asked for."""
+    """Check that an id has the right type, and return it."""
     try:
         if plan.id.kind == "integer":
             if type(id) is int:
@@ -307,7 +307,7 @@ def key_of(plan: ResourcePlan, id: object) -> Any:
 
 
 def tenant_of(caller: Caller) -> str:
-    """The caller's tenant as rows have it; callers without one share a place of their own."""
+    """Return the caller's tenant as stored; callers without one share the empty one."""
     tenant = caller.tenant
     if tenant is None:
         return ""
@@ -320,7 +320,7 @@ def tenant_of(caller: Caller) -> str:
 
 
 def call_hook(made: Any, hook: str, caller: Caller) -> str | None:
-    """Why the caller may not; None when the hook says True and nothing else."""
+    """Return why the caller may not; None only when the hook returns True."""
     try:
         answer: object = getattr(made, hook)(caller)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Calls to resources are undone from the audit log, which has the rows as they were.
+"""Undo of calls to resources from the audit log, which has the rows as they were.
 
 What was created is deleted, what was deleted is made again, what was changed gets its old values; all
 rows of a call together, in one transaction with the record. A row that somebody has changed since is a
@@ -29,7 +29,7 @@ _BACK = {"create": "delete", "update": "update", "delete": "create"}
 
 
 class CannotUndo(ResourceError):
-    """Nobody can undo this from what is on record."""
+    """The log does not hold enough to undo this."""
 
     code = "cannot_undo"
 
@@ -58,7 +58,7 @@ class _Row(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What undoing it means."""
+        """A description of what the undo does."""
         if self.verb == "create":
             return f"delete {self.named}"
         if self.verb == "delete":
@@ -77,7 +77,7 @@ class RowUndo:
     async def foreseen(
         self, ctx: ToolContext[Any], first: Sequence[Callable[[Any], None]]
     ) -> tuple[str, Callable[[Any], None]]:
-        """What it would do once these are done: in words, and itself, for those that come after.
+        """Describe what the undo would do after the ones in `first`; return also its body.
 
         Found by doing it and rolling back.
         """
@@ -145,22 +145,22 @@ class RowUndo:
 
 
 def _rows(logged: AuditRow, plans: dict[str, ResourcePlan]) -> list[_Row]:
-    """What the call did, a row at a time; several changes of one row are one."""
+    """Return what the call did, row by row; several changes of one row are merged."""
     found: dict[tuple[str, str], _Row] = {}
     for change in cast("list[JsonObject]", msgspec.json.decode(logged.changes)):
         plan = plans.get(change["resource"])
         if plan is None:
             raise CannotUndo(f"there is no resource {change['resource']!r} in this Runtime")
         diff: JsonObject = change["diff"]
-        told: JsonObject = {name: pair for name, pair in diff.items() if pair != "private"}
+        visible: JsonObject = {name: pair for name, pair in diff.items() if pair != "private"}
         row = _Row(
             plan,
             change["id"],
             tuple(change["version"]),
             tuple(change["digest"]),
-            {name: pair[0] for name, pair in told.items()},
-            {name: pair[1] for name, pair in told.items()},
-            tuple([name for name in diff if name not in told]),
+            {name: pair[0] for name, pair in visible.items()},
+            {name: pair[1] for name, pair in visible.items()},
+            tuple([name for name in diff if name not in visible]),
         )
         key = (plan.name, repr(change["id"]))
         first = found.get(key)
@@ -179,7 +179,7 @@ def _rows(logged: AuditRow, plans: dict[str, ResourcePlan]) -> list[_Row]:
 
 
 def _expected_version(tx: Any, logged: AuditRow, row: _Row, tenant: str) -> int | None:
-    """The version that the row has if nobody has changed it since, but for what was undone."""
+    """Return the version of an unchanged row, disregarding changes that were undone."""
     within = "instr" if tx.dialect == "sqlite" else "strpos"
     about = {"resource": row.plan.name, "id": row.id}
     needle = msgspec.json.encode(about).decode()[1:-1]
@@ -239,7 +239,7 @@ def _check_unchanged(row: _Row, current: Plain, version: int | None) -> None:
 
 
 def _before(row: _Row, current: Plain) -> Plain:
-    """The row as it was; what the log has only a digest of cannot be brought back."""
+    """Rebuild the row as it was; raise if the log holds only a digest of a field."""
     if row.private:
         raise CannotUndo(f"{row.named}: the log does not keep {', '.join(row.private)}")
     before = {one.name: row.old.get(one.name, current.get(one.name)) for one in row.plan.fields}

@@ -1,4 +1,4 @@
-"""The verbs of a resource: what each takes, and what it does in the transaction of its call.
+"""The verbs of a resource: their arguments, and their effect in a transaction.
 
 Permission is asked here, when a call runs: roles first, then the hooks of the class with the values
 of the row, inside the same transaction as the effect.
@@ -42,7 +42,7 @@ _WORDS = {
 
 
 class Verb(msgspec.Struct, frozen=True):
-    """One verb of one resource, ready for use."""
+    """A compiled verb of a resource."""
 
     plan: ResourcePlan
     name: str  # the verb's, or the method's
@@ -55,22 +55,22 @@ class Verb(msgspec.Struct, frozen=True):
 
     @property
     def action(self) -> str:
-        """What roles grant: `product.update`."""
+        """The action that roles grant: `product.update`."""
         return f"{self.plan.name}.{self.name}"
 
     @property
     def reads(self) -> bool:
-        """It changes nothing."""
+        """Whether the verb changes nothing."""
         return self.annotations["side_effect_level"] == "read_only"
 
 
 def verbs_of(plan: ResourcePlan) -> list[Verb]:
-    """The verbs that the class allows."""
+    """List the verbs that the class allows."""
     return [_verb(plan, name) for name in plan.verbs]
 
 
 def verb_annotations(plan: ResourcePlan, verb: str, kind: str, level: str) -> JsonObject:
-    """What is known of a verb as a tool."""
+    """Build the tool annotations of a verb."""
     return {"kind": kind, "side_effect_level": level, "resource": plan.name, "verb": verb}
 
 
@@ -111,7 +111,7 @@ def _object(properties: JsonObject, required: list[str], shapes: Shapes) -> Json
 
 
 def id_schema(plan: ResourcePlan) -> JsonObject:
-    """The schema of an id that names a row."""
+    """Build the schema of an id that names a row."""
     kind = "integer" if plan.id.kind == "integer" else "string"
     return {"type": kind, "description": f"the id of the {plan.name.replace('_', ' ')}"}
 
@@ -232,7 +232,7 @@ def _search(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Page[P
 
 
 def query_of(plan: ResourcePlan, arguments: JsonObject) -> Query:
-    """The query in a call's arguments."""
+    """Parse the query in a call's arguments."""
     for name in arguments:
         if name not in ("where", "sort", "limit", "cursor"):
             raise InvalidValue(f"search_{plan.name} takes where, sort, limit and cursor")
@@ -297,7 +297,7 @@ def permit(tx: ResourceTx, plan: ResourcePlan, verb: str, row: Plain) -> None:
 
 
 def check_allowed(made: object, hook: str, tx: ResourceTx) -> None:
-    """Raise `PermissionDenied` unless the hook says True."""
+    """Raise `PermissionDenied` unless the hook returns True."""
     reason = call_hook(made, hook, tx.caller)
     if reason is not None:
         raise PermissionDenied(reason)

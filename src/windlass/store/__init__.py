@@ -1,3 +1,3 @@
-"""Where sessions live: journals and inboxes, in memory or in a SQLite file."""
+"""Stores of sessions: journals and inboxes, in memory, SQLite or Postgres."""
 
 from windlass.store.open import open_store as open_store

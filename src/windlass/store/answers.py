@@ -1,4 +1,4 @@
-"""The first answer to a question is the answer: a later one is refused where it is stored.
+"""The first answer to a question counts: a second one is refused when it is stored.
 
 Every store looks here in the transaction that stores an answer. The journal is the record: an answer
 is in the inbox until a run takes it, and in the journal from then on.
@@ -59,7 +59,7 @@ class AnswerCheck:
 def check_for(
     kind: InboxKind, payload: object, inbox: Iterable[InboxItem] | None = None
 ) -> AnswerCheck | None:
-    """The check that a post of this kind needs; most need none."""
+    """Build the check that a post of this kind needs; None for most kinds."""
     if kind != "decision" or not is_object(payload) or not payload:
         return None
     return AnswerCheck(payload, inbox or ())

@@ -33,7 +33,7 @@ InboxKind: TypeAlias = Literal[
 
 
 class InboxItem(msgspec.Struct, frozen=True):
-    """Something posted to a session by anyone but its writer."""
+    """An item posted to a session by anyone but its writer."""
 
     id: str
     kind: InboxKind
@@ -42,7 +42,7 @@ class InboxItem(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> JsonObject:
-        """The payload by name, where it has names."""
+        """The payload as an object, where it is one."""
         payload: object = self.payload
         return payload if is_object(payload) else {}
 
@@ -85,7 +85,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Where a journal ends. Kept elsewhere (a log, another machine), it shows an old backup up:
+    """The end of a journal. Kept elsewhere, it reveals that a backup was restored:
 
     ```python
     head = await store.head("s1")
@@ -98,7 +98,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """A session's journal in the hands of its one writer.
+    """A session's journal, held by its only writer.
 
     `append` orders an entry at once. `flush` closes what was appended since the last flush into
     one row and hands it on: a row is stored wholly or not at all. `durable` waits until every row
@@ -139,12 +139,12 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Flush, wait, and give the session up to the next writer."""
+        """Flush, wait, and release the session for the next writer."""
         ...
 
 
 class Store(Protocol):
-    """Where sessions live."""
+    """A store of sessions."""
 
     async def open(
         self,
@@ -169,7 +169,7 @@ class Store(Protocol):
     async def rows(self, session_id: str) -> list[Row]: ...
 
     async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
-        """Check the chain; the number of rows, or `Corrupt` that names the first bad one.
+        """Check the chain; return the number of rows, or raise `Corrupt` for the first bad one.
 
         With an `anchor` (an earlier `head`), also that the journal still holds it.
         """
@@ -178,17 +178,17 @@ class Store(Protocol):
     async def head(self, session_id: str) -> Head: ...
 
     async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
-        """The recorded result of a call: how an unknown commit is settled."""
+        """Return the recorded result of a call, which settles a commit of unknown outcome."""
         ...
 
     async def info(self, session_id: str) -> SessionInfo: ...
 
     async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the latest first."""
+        """List all sessions, the latest first."""
         ...
 
     async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
-        """Leave something in the session's inbox; returns its id once it is durable.
+        """Post an item to the session's inbox; return its id once it is durable.
 
         A decision about a call whose question has its answer is refused with `AlreadyAnswered`:
         of several at once exactly one is stored.
@@ -205,7 +205,7 @@ class Store(Protocol):
         branch_at: int | None,
         metadata: JsonObject | None = None,
     ) -> None:
-        """A new session with these entries and its parent's lineage.
+        """Create a session with these entries and its parent's lineage.
 
         The parent's own `SessionOpened` is left out; the fork has its own. It has the parent's metadata,
         with those of `metadata` instead of the parent's of the same name.
@@ -215,11 +215,11 @@ class Store(Protocol):
     async def delete(self, session_id: str) -> bool: ...
 
     async def prune(self, older_than: float) -> list[str]:
-        """Delete sessions not touched since this time (epoch seconds); their ids."""
+        """Delete sessions not changed since this time (epoch seconds); return their ids."""
         ...
 
     async def commit(self, body: Callable[[Any], T]) -> T:
-        """Run `body(tx)` in a transaction of its own, outside of any session, and keep what it did.
+        """Run `body(tx)` in a transaction of its own, outside of any session.
 
         The rules are those of `Journal.commit`. Cancelled once it began, it is waited for.
         """
@@ -230,7 +230,7 @@ class Store(Protocol):
         ...
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
-        """The books: a row for every model call on record, the oldest first.
+        """List every recorded model call that matches, the oldest first.
 
         `await store.calls(tenant="acme", since=yesterday)`. The calls of a run are on the books
         as soon as its journal is stored, and stay there when the session is deleted.
@@ -238,11 +238,11 @@ class Store(Protocol):
         ...
 
     async def spent(self, since: float) -> tuple[int, float]:
-        """The tokens and dollars of all calls on the books from this time on (epoch seconds)."""
+        """Sum the tokens and dollars of all calls from this time on (epoch seconds)."""
         ...
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Put calls on the books that no journal holds: those of `llm_call`."""
+        """Record calls that no journal holds: those of `llm_call`."""
         ...
 
     async def aclose(self) -> None: ...

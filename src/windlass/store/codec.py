@@ -1,4 +1,4 @@
-"""How a journal is written down: rows of entries as JSON, each chained to the one before by a hash.
+"""The stored form of a journal: rows of entries as JSON, chained by hashes.
 
 Pure functions. Where the rows are kept is a store's business.
 """
@@ -40,7 +40,7 @@ _blank = blake2b(digest_size=32).copy
 
 
 class _Probe(msgspec.Struct):
-    """As much of a first entry as every format has."""
+    """The fields of a first entry that every format has."""
 
     kind: str = ""
     format: int = 1
@@ -54,12 +54,12 @@ _probe = msgspec.json.Decoder(list[_Probe])
 
 @cache
 def _decoder() -> msgspec.json.Decoder[list[JournalEntry]]:
-    """Made at first use: it takes its time, and most programs only write."""
+    """Build the decoder at first use: that is slow, and most programs only write."""
     return msgspec.json.Decoder(list[JournalEntry])
 
 
 def encode(entries: Sequence[JournalEntry], session_id: str) -> bytes:
-    """The payload of a row. What JSON cannot hold is refused with a `StoreError` that names it."""
+    """Encode the payload of a row, or raise a `StoreError` that names what JSON cannot hold."""
     try:
         return _encoder.encode(entries)
     except UNWRITABLE as error:
@@ -67,7 +67,7 @@ def encode(entries: Sequence[JournalEntry], session_id: str) -> bytes:
 
 
 def encode_value(value: object, what: str) -> bytes:
-    """Any plain data as JSON, or a `StoreError` that says what could not be written."""
+    """Encode plain data as JSON, or raise a `StoreError` that names it."""
     try:
         return _encoder.encode(value)
     except UNWRITABLE as error:
@@ -75,7 +75,7 @@ def encode_value(value: object, what: str) -> bytes:
 
 
 def decode(payload: bytes, session_id: str, seq: int) -> list[JournalEntry]:
-    """The entries of a row, or `Corrupt` that names session, row and place."""
+    """Decode the entries of a row, or raise `Corrupt` with session, row and place."""
     try:
         return _decoder().decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -88,7 +88,7 @@ def decode(payload: bytes, session_id: str, seq: int) -> list[JournalEntry]:
 
 
 def decode_rows(rows: Iterable[Row], session_id: str) -> list[JournalEntry]:
-    """All entries of a session. A journal of a newer format is refused, not guessed at."""
+    """Decode all entries of a session; refuse a journal of a newer format."""
     entries: list[JournalEntry] = []
     for row in rows:
         if row.first != len(entries):
@@ -102,7 +102,7 @@ def decode_rows(rows: Iterable[Row], session_id: str) -> list[JournalEntry]:
 
 
 def check_opening(entries: Sequence[JournalEntry], session_id: str) -> None:
-    """The first entry says whose journal it is and in which format."""
+    """Check the first entry: the session's id and the format of the journal."""
     first = entries[0] if entries else None
     if type(first) is not SessionOpened:
         raise Corrupt(f"session {session_id!r}, row 0: the journal does not begin with its opening")
@@ -151,24 +151,24 @@ def _why(error: Exception) -> str:
 
 
 def digest(data: bytes) -> bytes:
-    """The content's name: 32 bytes of blake2b."""
+    """Compute the content hash: 32 bytes of blake2b."""
     state = _blank()  # a copy is made in half the time of a new one
     state.update(data)
     return state.digest()
 
 
 def genesis(session_id: str) -> bytes:
-    """What the first row is chained to; it binds the rows to their session."""
+    """Return the hash that the first row is chained to, which binds rows to their session."""
     return digest(b"windlass journal\0" + session_id.encode("utf-8", "surrogatepass"))
 
 
 def link(previous: bytes, seq: int, at: float, payload_digest: bytes) -> bytes:
-    """The hash of a row."""
+    """Compute the hash of a row from its payload's digest."""
     return digest(previous + _link(seq, at) + payload_digest)
 
 
 def chain_hash(previous: bytes, seq: int, at: float, payload: bytes) -> bytes:
-    """The hash of a row by its content: `link` and `digest` at once, for the many."""
+    """Compute the hash of a row from its payload: `link` and `digest` in one step."""
     content, row = _blank(), _blank()
     content.update(payload)
     row.update(previous + _link(seq, at) + content.digest())
@@ -178,7 +178,7 @@ def chain_hash(previous: bytes, seq: int, at: float, payload: bytes) -> bytes:
 def verify(
     rows: Sequence[Row], session_id: str, head: Head | None = None, anchor: Head | None = None
 ) -> Head:
-    """Follow the chain from its beginning to `head`; the first thing wrong is `Corrupt`."""
+    """Verify the chain from its beginning to `head`; raise `Corrupt` for the first error."""
     hash_ = genesis(session_id)
     count = 0
     held = anchor is None or (anchor.rows == 0 and anchor.hash == hash_)
@@ -209,7 +209,7 @@ def verify(
 
 
 class Notes(msgspec.Struct):
-    """What the entries of a row change outside of it."""
+    """The effects of a row's entries on the session's own record."""
 
     results: tuple[str, ...] = ()  # calls that have their result now
     status: str | None = None
@@ -218,7 +218,7 @@ class Notes(msgspec.Struct):
     paid: tuple[RunStarted | Replied | ReplyFailed, ...] = ()  # for the books, in their order
 
     def then(self, later: Notes) -> Notes:
-        """These, and those of the entries that follow."""
+        """Combine these notes with those of later entries."""
         last = later if later.status_changed else self
         title = self.title if self.title is not None else later.title
         changed = self.status_changed or later.status_changed
@@ -230,7 +230,7 @@ _NONE = Notes()
 
 
 def notes_of(entries: Sequence[JournalEntry]) -> Notes:
-    """The results, the run's status and the title that these entries bring."""
+    """Collect the results, the run's status and the title in these entries."""
     if _NOTED.keys().isdisjoint(map(type, entries)):
         return _NONE
     notes = Notes()
@@ -281,7 +281,7 @@ _NOTED: dict[type, Callable[[Notes, Any], None]] = {
 def restore_entries(
     rows: Sequence[Row], session_id: str, head: Head, count: int
 ) -> list[JournalEntry]:
-    """What a new writer starts from: what was stored is not trusted, so the chain is followed."""
+    """Verify the chain of stored rows and decode them for a new writer."""
     verify(rows, session_id, head)
     entries = decode_rows(rows, session_id)
     if len(entries) != count:

@@ -1,4 +1,4 @@
-"""Who writes to a session, and whether that process is still there.
+"""The writer of a session, and whether its process is still alive.
 
 On one machine the kernel is asked: a process is told by its id, its start and the boot. Elsewhere
 the last sign of life counts that its store has left in the database.
@@ -60,12 +60,12 @@ def new_holder(store: str, caller: str | None) -> Holder:
 
 
 def encode(holder: Holder) -> str:
-    """As it is stored."""
+    """Encode a holder for the store."""
     return msgspec.json.encode(holder).decode()
 
 
 def decode(text: Any) -> Holder | None:
-    """From the store; what cannot be read holds nothing."""
+    """Decode a stored holder; None for anything invalid."""
     try:
         return None if text is None else msgspec.json.decode(text, type=Holder)
     except (msgspec.DecodeError, TypeError):
@@ -73,23 +73,23 @@ def decode(text: Any) -> Holder | None:
 
 
 def is_own_process(holder: Holder) -> bool:
-    """Is it a store of this very process?"""
-    me = _process(os.getpid())
+    """Check whether the holder is a store of this process."""
+    own = _process(os.getpid())
     return (holder.pid, holder.host, holder.boot, holder.started, holder.space) == (
-        me.pid,
-        me.host,
-        me.boot,
-        me.started,
-        me.space,
+        own.pid,
+        own.host,
+        own.boot,
+        own.started,
+        own.space,
     )
 
 
 def process_lives(holder: Holder) -> bool | None:
-    """Is the process there? None where this machine cannot tell."""
-    me = _process(os.getpid())
-    if (holder.host, holder.space) != (me.host, me.space):
+    """Check whether the process is alive; None where this machine cannot know."""
+    own = _process(os.getpid())
+    if (holder.host, holder.space) != (own.host, own.space):
         return None
-    if holder.boot != me.boot:
+    if holder.boot != own.boot:
         return False  # the machine has been started again since
     if holder.started:
         return _start_time(holder.pid) == holder.started
@@ -105,7 +105,7 @@ def process_lives(holder: Holder) -> bool | None:
 
 
 def lives(holder: Holder, silent: float | None) -> bool:
-    """Is the holder alive? `silent` is how many seconds ago its store gave a sign of life."""
+    """Check whether the holder is alive; `silent` is the seconds since its last heartbeat."""
     found = process_lives(holder)
     if found is None:
         return silent is not None and silent < DEAD_SECONDS
@@ -113,7 +113,7 @@ def lives(holder: Holder, silent: float | None) -> bool:
 
 
 def session_held_error(session_id: str, holder: Holder, last_active: float) -> SessionHeld:
-    """The error for whoever wants a session that somebody else is writing."""
+    """Build the error for opening a session that another writer holds."""
     ago = max(0.0, seams.now() - last_active)
     where = "this process" if is_own_process(holder) else str(holder)
     error = SessionHeld(
@@ -137,7 +137,7 @@ def _process(pid: int) -> _Process:
 
 
 def _start_time(pid: int) -> int:
-    """When the process began, in ticks since the boot; 0 when it is gone, or nobody knows."""
+    """Return the start of a process in ticks since boot; 0 if it is gone or unknown."""
     stat = _text(f"/proc/{pid}/stat")
     fields = stat.rpartition(")")[2].split()
     if len(fields) < 20 or fields[0] in ("Z", "X"):

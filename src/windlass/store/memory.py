@@ -1,4 +1,4 @@
-"""Sessions in memory: for scripts, tests and runs nobody wants to keep.
+"""Sessions in memory: for scripts, tests and runs that need not be kept.
 
 An append is a list's append. Nothing is encoded or hashed until someone asks for the rows.
 """
@@ -94,7 +94,7 @@ class MemoryJournal:
         self._loop = asyncio.get_running_loop()
 
     def flush(self) -> None:
-        """Close the row."""
+        """Close the current row."""
         if self._replaced:
             raise self._closed_error()
         end, bounds = len(self.entries), self._bounds
@@ -105,7 +105,7 @@ class MemoryJournal:
                 self._taking = ()
 
     async def durable(self) -> None:
-        """In memory there is nothing to wait for."""
+        """Return at once: memory is as durable as it gets."""
         if not self._held:
             raise self._closed_error()
 
@@ -156,7 +156,7 @@ class MemoryJournal:
             self.on_mail()
 
     def post(self, item: InboxItem) -> None:
-        """The same, from any thread."""
+        """Post an item from any thread."""
         if not self._held or self._loop is _running_loop():
             self.deliver(item)
             return
@@ -182,13 +182,13 @@ class MemoryJournal:
         return self._bounds[-1]
 
     def row_ends(self) -> list[tuple[int, float]]:
-        """Where each row ends, and when it was closed."""
+        """Return the end of each row, and when it was closed."""
         return [
             (int(end), at) for end, at in zip(self._bounds[::2], self._bounds[1::2], strict=True)
         ]
 
     def to_archive(self) -> tuple[str, float, list[JournalEntry]]:
-        """What stays on the books when a session goes that nobody has named, so nobody forked.
+        """Return what is kept of an unnamed session when it is dropped: id, time, entries.
 
         Done for every run in memory: in a hurry.
         """
@@ -198,16 +198,16 @@ class MemoryJournal:
         return self.session_id, self._bounds[-1], kept
 
     def slips(self) -> list[Slip]:
-        """The model calls in closed rows."""
+        """Return the model calls in closed rows."""
         return slips_in(self.entries, self._bounds)
 
     def waiting(self) -> list[InboxItem]:
-        """Everything in the inbox; what is being taken is there until its row is closed."""
+        """Return everything in the inbox, also items that the open row takes."""
         coming = [item for item in self._coming if item not in self.mail]
         return [*self._taking, *self.mail, *coming]
 
     def reopen(self, holder: tuple[float, str | None]) -> MemoryJournal:
-        """A new writer's hold; whoever kept the old one can change nothing any more."""
+        """Give the session to a new writer; the old journal can change nothing any more."""
         if self._held:
             self._held, self._replaced = False, True
         entries, bounds = self.entries[: self.size], self._bounds.copy()
@@ -260,7 +260,7 @@ class MemoryStore:
         return journal
 
     def let_go(self, session_id: str) -> None:
-        """Keep the session only as long as somebody holds its result: nobody has named it."""
+        """Keep an unnamed session only as long as something references its result."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return
@@ -273,7 +273,7 @@ class MemoryStore:
             self._sweep_at = 2 * len(self._passing) + 256
 
     def _keep_decisions(self, gone: _Gone) -> None:
-        """Keep what the audit tells of a session, which is little, if tools were called in it."""
+        """Keep the audited entries of a dropped session if tools were called in it."""
         name, at, entries = gone
         if not any([type(entry) is ToolDecided for entry in entries]):
             return
@@ -281,7 +281,7 @@ class MemoryStore:
         self._audited.append((name, at, [without_arguments(entry) for entry in short]))
 
     def archived_sessions(self) -> list[_Gone]:
-        """What is kept of sessions that nobody has named: their ids, when they ended, and entries."""
+        """Return what is kept of unnamed sessions: ids, when they ended, and entries."""
         return [*self._audited, *self._gone]
 
     def _find(self, session_id: str) -> MemoryJournal | None:
@@ -310,16 +310,16 @@ class MemoryStore:
         return self.transact(body, _nothing, _nothing)[0]
 
     async def consult(self, body: Callable[[Any], T]) -> T:
-        """The same: nobody is held up by it here."""
+        """Run the body; reads hold nothing up in memory."""
         return self.transact(body, _nothing, _nothing)[0]
 
     async def read(self, session_id: str) -> list[JournalEntry]:
-        """The entries of every closed row."""
+        """Return the entries of every closed row."""
         session = self._get_session(session_id)
         return session.entries[: session.size]
 
     async def rows(self, session_id: str) -> list[Row]:
-        """The rows as a disk would hold them."""
+        """Build the rows as a disk would hold them."""
         session = self._get_session(session_id)
         hash_ = written.genesis(session_id)
         rows: list[Row] = []
@@ -332,21 +332,21 @@ class MemoryStore:
         return rows
 
     async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
-        """Write the rows down and check them; what cannot be written shows here."""
+        """Encode the rows and check them; entries that cannot be encoded show here."""
         rows = await self.rows(session_id)
         return written.verify(rows, session_id, anchor=anchor).rows
 
     async def head(self, session_id: str) -> Head:
-        """Where the journal ends."""
+        """Return the end of the journal."""
         rows = await self.rows(session_id)
         return Head(len(rows), rows[-1].hash)
 
     async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
-        """The recorded result of a call."""
+        """Return the recorded result of a call."""
         return find_result(await self.read(session_id), call_id)
 
     async def info(self, session_id: str) -> SessionInfo:
-        """The session as a list shows it."""
+        """Describe the session."""
         session = self._get_session(session_id)
         children = [
             child.session_id
@@ -356,7 +356,7 @@ class MemoryStore:
         return _info(session, tuple(children))
 
     async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the latest first."""
+        """List all sessions, the latest first."""
         children: dict[str, list[str]] = {}
         for session in self._sessions.values():
             parent = _opening(session).parent_id
@@ -369,7 +369,7 @@ class MemoryStore:
         return sorted(infos, key=lambda info: info.updated_at, reverse=True)
 
     async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
-        """Leave something in the session's inbox."""
+        """Post an item to the session's inbox."""
         session = self._get_session(session_id)
         written.encode_value(payload, "a posted item")
         seams.point("inbox.before_post")
@@ -382,7 +382,7 @@ class MemoryStore:
         return item.id
 
     def _post_answer(self, session: MemoryJournal, item: InboxItem) -> None:
-        """Leave an answer unless there is one; several threads may try at once."""
+        """Post an answer unless there is one; several threads may try at once."""
         with self._answering:
             check = check_for("decision", item.payload, session.waiting())
             if check is not None:
@@ -390,7 +390,7 @@ class MemoryStore:
             session.post(item)
 
     async def inbox(self, session_id: str) -> list[InboxItem]:
-        """What was posted and not taken."""
+        """List the items that were posted and not taken."""
         return self._get_session(session_id).waiting()
 
     async def fork(
@@ -401,7 +401,7 @@ class MemoryStore:
         branch_at: int | None,
         metadata: JsonObject | None = None,
     ) -> None:
-        """A new session with these entries and its parent's lineage."""
+        """Create a session with these entries and its parent's lineage."""
         kept = _opening(self._get_session(session_id)).metadata
         check_identifier(new_id, "session_id")
         if self._find(new_id) is not None:
@@ -420,7 +420,7 @@ class MemoryStore:
         self._sessions[new_id] = journal
 
     async def delete(self, session_id: str) -> bool:
-        """Forget the session; False when there was none."""
+        """Delete the session; False when there was none."""
         session = self._find(session_id)
         if session is None:
             return False
@@ -433,7 +433,7 @@ class MemoryStore:
         return True
 
     async def prune(self, older_than: float) -> list[str]:
-        """Delete what was not touched since; a session being written stays."""
+        """Delete sessions not changed since; those being written stay."""
         old = [
             session.session_id
             for session in self._sessions.values()
@@ -445,7 +445,7 @@ class MemoryStore:
         return old
 
     async def _bury(self, session_id: str) -> None:
-        """Put the deletion on record, if the store has seals."""
+        """Record the deletion, if the store has seals."""
         if self._database is None:
             return
         sealed = await self.consult(seals.there)
@@ -456,25 +456,25 @@ class MemoryStore:
             await self.commit(lambda tx: seals.bury_one(tx, grave))
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
-        """The books, made from the journals and from what is kept of those that are gone."""
+        """List the recorded model calls, from journals and from what is kept of dropped ones."""
         slips = [(name, session.slips()) for name, session in self._sessions.items()]
         slips += [(name, slips_of(entries, at)) for name, at, entries in self._gone]
         found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *found], which)
 
     async def spent(self, since: float) -> tuple[int, float]:
-        """The tokens and dollars of the calls on the books from this time on."""
+        """Sum the tokens and dollars of the calls from this time on."""
         calls = await self.calls(since=since)
         tokens = sum(call.input_tokens + call.output_tokens for call in calls)
         return tokens, sum(call.cost_usd for call in calls)
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Put calls on the books that no journal holds."""
+        """Record calls that no journal holds."""
         written.encode_value(calls, "a model call")
         self._calls += calls
 
     async def aclose(self) -> None:
-        """Let go of the database of bodies, if there was one."""
+        """Close the database of bodies, if there was one."""
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -494,7 +494,7 @@ class MemoryStore:
 
 
 def _nothing(_: object) -> tuple[JournalEntry, ...]:
-    """No record, and nothing to check about it."""
+    """Record nothing, and check nothing."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Entries that stay in memory after a session nobody has named is gone."""
+"""Entries that stay in memory after an unnamed session is dropped."""
 
 from __future__ import annotations
 

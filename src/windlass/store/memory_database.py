@@ -1,4 +1,4 @@
-"""The SQLite database in memory in which the bodies of a `MemoryStore` run."""
+"""The in-memory SQLite database in which the bodies of a `MemoryStore` run."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class MemoryDatabase:
             return value, entries
 
     def close(self) -> None:
-        """Close the connection; the tables are gone."""
+        """Close the connection, which drops the tables."""
         self._connection.close()

@@ -1,4 +1,4 @@
-"""The books: one row for every model call, whoever made it and whatever became of it.
+"""Records of model calls: one row for each, whoever made it and however it ended.
 
 A row says what the journal says of the call, without its words. It outlives the session.
 """
@@ -17,7 +17,7 @@ from windlass.usage import Usage
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One model call: who asked whom, what it took and how it ended.
+    """One model call: its caller and model, what it used and how it ended.
 
     ```python
     for call in await store.calls(tenant="acme", since=yesterday):
@@ -51,7 +51,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def estimated(self) -> bool:
-        """Did the provider not count, so that tokens and dollars are an estimate?"""
+        """Whether tokens and dollars are an estimate, as the provider did not count."""
         return self.via is not None and ESTIMATED in self.via.split(",")
 
     @property
@@ -74,14 +74,14 @@ ESTIMATED: Final = "estimated"
 
 
 def via_of(via: str | None, usage: Usage) -> str | None:
-    """How a reply was come by, and whether its tokens are an estimate: `"fallback,estimated"`."""
+    """Combine how a reply was obtained with the mark for estimates: `"fallback,estimated"`."""
     if not usage.estimated:
         return via
     return ESTIMATED if via is None else f"{via},{ESTIMATED}"
 
 
 class Which(TypedDict, total=False):
-    """Which calls: from `since`, before `until` (epoch seconds), and of this tenant, model and so on."""
+    """Filters of calls: `since`, `until` (epoch seconds), tenant, model and so on."""
 
     since: float | None
     until: float | None
@@ -96,7 +96,7 @@ class Which(TypedDict, total=False):
 
 
 def check_filters(which: Which) -> JsonObject:
-    """What is asked for, checked; what is None does not matter."""
+    """Check the filters of a query; those that are None are left out."""
     asked: JsonObject = {}
     for name, value in cast("dict[str, object]", which).items():
         if name not in Which.__optional_keys__:
@@ -114,7 +114,7 @@ def check_filters(which: Which) -> JsonObject:
 
 
 def among(calls: Iterable[ModelCall], which: Which) -> list[ModelCall]:
-    """The calls that are asked for, the oldest first."""
+    """Filter calls, the oldest first."""
     asked = check_filters(which)
     since, until = asked.pop("since", None), asked.pop("until", None)
     found = [
@@ -138,7 +138,7 @@ ON_BOOKS: Final = frozenset({Replied, ReplyFailed, RunStarted})  # the entries t
 
 
 def slips_in(entries: Sequence[JournalEntry], ends: Sequence[float]) -> list[Slip]:
-    """The calls of a journal; `ends` says of each row where it ends and when it was closed.
+    """Return the calls of a journal; `ends` has the end and the time of each row.
 
     What stands in the first row was copied from the session it was forked from, and is on the
     books there.
@@ -157,7 +157,7 @@ def slips_in(entries: Sequence[JournalEntry], ends: Sequence[float]) -> list[Sli
 
 
 def slips_of(kept: Iterable[JournalEntry], at: float) -> list[Slip]:
-    """The calls among entries that were kept of a journal, all as of this time."""
+    """Return the calls among the kept entries of a journal, all with this time."""
     found: list[Slip] = []
     run: RunStarted | None = None
     for entry in kept:
@@ -202,7 +202,7 @@ def _slip(entry: Replied | ReplyFailed, run: RunStarted | None, at: float) -> Sl
 
 
 def calls_of(slips: Iterable[Slip], session: str) -> list[ModelCall]:
-    """The rows of these slips."""
+    """Build the rows of these calls."""
     return [_call(slip, session) for slip in slips]
 
 

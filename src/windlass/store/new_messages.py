@@ -1,4 +1,4 @@
-"""The messages that a run adds to its session, as they come: replies, results, and what was said to it.
+"""The messages that a run adds to its session: replies, results, and messages to it.
 
 What `run` was given is not among them. What compaction takes out of the view has been said all the
 same.
@@ -22,7 +22,7 @@ from windlass.store.view import ViewFold
 
 
 class NewMessages:
-    """`new.apply(entry)` for every entry of the run gives the messages that it adds."""
+    """A fold over a run's entries: `new.apply(entry)` returns the messages that it adds."""
 
     __slots__ = ("_fold", "_given")
 
@@ -31,7 +31,7 @@ class NewMessages:
         self._given = False  # what is said now is what the run was given
 
     def apply(self, entry: JournalEntry) -> list[Message]:
-        """The messages that join with this entry, in their order."""
+        """Return the messages that this entry adds, in order."""
         kind = type(entry)
         if kind is RunStarted:
             self._given = True
@@ -55,7 +55,7 @@ class NewMessages:
 
 
 def new_messages(entries: Iterable[JournalEntry]) -> list[Message]:
-    """The new messages of a run with these entries."""
+    """Return the new messages of a run with these entries."""
     new = NewMessages()
     for entry in entries:
         new.apply(entry)

@@ -1,4 +1,4 @@
-"""A store from its address: `open_store("sqlite:///agents.db")`."""
+"""Stores by URL: `open_store("sqlite:///agents.db")`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def open_store(
     add_tables: bool = False,
     read_only: bool = False,
 ) -> Store:
-    """The store at an address; a relative file is looked for in `folder`, else in the current one.
+    """Open the store of a URL; a relative file is in `folder`, else in the current one.
 
     `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, a path that ends in .db, .sqlite
     or .sqlite3, or `postgresql://user:password@host/name`. A store passes through. Nothing is read
@@ -66,7 +66,7 @@ def open_store(
 
 
 def sqlite_file(address: str) -> str | None:
-    """The file that an address names, as it was written: `sqlite_file("sqlite:///cache.db")`."""
+    """Return the file of a SQLite URL, as it was written: `sqlite_file("sqlite:///cache.db")`."""
     if _is_path(address):
         return address
     return _sqlite_path(address) if address.lower().startswith("sqlite:") else None
@@ -124,7 +124,7 @@ def _postgres(url: str, busy_timeout: float) -> Store:
 
 
 def _hide_password(text: str) -> str:
-    """An address without what may be a password: before an @, or among the options."""
+    """Remove what may be a password from a URL: before an @, or among the options."""
     scheme, found, rest = text.partition("://")
     if not found:
         return text
@@ -157,12 +157,12 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
-        """Does the setting need the user's trust? Sessions do not go to an address of the project's."""
+        """Check whether the setting needs the user's trust: a project may not redirect sessions."""
         return path[0] == "url"
 
     @classmethod
     def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """What even a trusted file of a project may not say: that a server is not checked."""
+        """Yield the settings that even a trusted project may not make: weaker TLS."""
         url = str(table.get("url", ""))
         if url.lower().startswith(("postgresql:", "postgres:")):
             from windlass.store.postgres.address import has_weak_tls  # by who has such an address

@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal["deleted", "journal", "audit"]
 
 
 class End(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Where a chain ended: so many rows, the last of which has this hash (hex).
+    """The end of a chain: its number of rows, and the hash of the last (hex).
 
     The chain is a session's journal, by its id; or one of the audit log, by its own name. `deleted`
     says that the session was removed by those who may, and where its journal ended then.
@@ -40,7 +40,7 @@ class End(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """Ends of a tenant's chains, sealed together. `hash` covers all else, and `previous` seals."""
+    """The ends of a tenant's chains, sealed together; `hash` covers all other fields."""
 
     tenant: str  # "" where nobody named one
     number: int  # from 1, by tenant
@@ -51,17 +51,17 @@ class Seal(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """The hash is that of the content."""
+        """Whether the hash is that of the content."""
         return self.hash == _hash(self.tenant, self.number, self.at, self.ends, self.previous)
 
 
 def genesis(tenant: str) -> str:
-    """What the first seal of a tenant follows."""
+    """Return the hash that the first seal of a tenant follows."""
     return digest(b"windlass seal\0" + tenant.encode()).hex()
 
 
 def follow(tenant: str, number: int, previous: str, at: float, ends: Iterable[End]) -> Seal:
-    """The next seal of a tenant."""
+    """Build the next seal of a tenant."""
     kept = tuple(sorted(ends))
     return Seal(tenant, number, at, kept, previous, _hash(tenant, number, at, kept, previous))
 
@@ -74,7 +74,7 @@ def _hash(tenant: str, number: int, at: float, ends: tuple[End, ...], previous: 
 
 
 def ensure(tx: Any) -> None:
-    """Make the tables."""
+    """Create the tables."""
     text, whole, real = "TEXT NOT NULL", "BIGINT NOT NULL", "DOUBLE PRECISION NOT NULL"
     if tx.dialect == "postgres":  # which finds a table that is just being made twice over
         tx.keep(_LOCK, (_MAKING,))
@@ -95,7 +95,7 @@ def ensure(tx: Any) -> None:
 
 
 def there(tx: Any, table: str = TABLE) -> bool:
-    """Has anything of the kind ever been written?"""
+    """Check whether a table exists."""
     if tx.dialect == "sqlite":
         sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
     else:
@@ -119,7 +119,7 @@ _REACHED = (
 def write(
     tx: Any, found: Mapping[str, Sequence[End]], at: float, anchored: Mapping[str, int]
 ) -> list[Seal]:
-    """Seal these ends by tenant, and the deletions nobody has sealed yet.
+    """Seal these ends by tenant, and the deletions that are not yet sealed.
 
     `anchored` is how far an earlier seal of each tenant got: put down here, as it costs no commit.
     """
@@ -147,7 +147,7 @@ def write(
 
 
 def read(tx: Any, after: Mapping[str, int] | None = None) -> list[Seal]:
-    """The seals, by tenant and number; those `after` these numbers only.
+    """Read the seals, by tenant and number; only those `after` these numbers if given.
 
     What cannot be read is a seal without ends that is not `sound`.
     """
@@ -166,7 +166,7 @@ def read(tx: Any, after: Mapping[str, int] | None = None) -> list[Seal]:
 
 
 def latest(tx: Any, count: int) -> list[End]:
-    """The ends in the last so many seals, the oldest first."""
+    """Return the ends in the last `count` seals, the oldest first."""
     rows = tx.execute(
         f"SELECT tenant, number, at, ends, previous, hash FROM {TABLE}"
         f" ORDER BY at DESC, number DESC LIMIT {count}"
@@ -175,7 +175,7 @@ def latest(tx: Any, count: int) -> list[End]:
 
 
 def _seal(tenant: Any, number: Any, at: Any, ends: Any, previous: Any, hash_: Any) -> Seal:
-    """A seal from its columns; what was changed beyond reading is one that is not sound."""
+    """Build a seal from its columns; one that was damaged is not sound."""
     try:
         columns = (tenant, number, at, msgspec.json.decode(ends), previous, hash_)
         return msgspec.convert(dict(zip(Seal.__struct_fields__, columns, strict=True)), Seal)
@@ -184,7 +184,7 @@ def _seal(tenant: Any, number: Any, at: Any, ends: Any, previous: Any, hash_: An
 
 
 def read_anchored(tx: Any) -> dict[str, int]:
-    """How far the seals of each tenant are known to be anchored."""
+    """Return the last anchored seal number of each tenant."""
     if not there(tx):
         return {}
     rows = tx.execute(f"SELECT tenant, number FROM {ANCHORED}").fetchall()
@@ -195,7 +195,7 @@ def read_anchored(tx: Any) -> dict[str, int]:
 
 
 def journals(tx: Any, sessions: Sequence[str]) -> dict[str, list[End]]:
-    """Where these sessions' journals end, by tenant: that of the last run. Not of a store in memory."""
+    """Return the ends of these sessions' journals by tenant, in SQLite or Postgres."""
     found: dict[str, list[End]] = {}
     for start in range(0, len(sessions), _SOME):
         some = sessions[start : start + _SOME]
@@ -227,18 +227,18 @@ GRAVES_POSTGRES = (
 
 
 def bury(connection: Any, sids: Sequence[int], at: float) -> None:
-    """Put on record that these sessions of a SQLite file are about to be deleted, if it has seals."""
+    """Record that these sessions of a SQLite file will be deleted, if it has seals."""
     if sids and connection.execute(_HAS_GRAVES).fetchone() is not None:
         connection.executemany(_BURY, [(at, sid) for sid in sids])
 
 
 def bury_one(tx: Any, grave: tuple[str, int, str, str, float]) -> None:
-    """The same for one session, wherever it was: its id, rows, hash, tenant, and when."""
+    """Record the deletion of one session: its id, rows, hash, tenant, and when."""
     tx.keep(f"INSERT OR IGNORE INTO {GRAVES} VALUES (?, ?, ?, ?, ?, 0) {_OWN}", grave)
 
 
 def graves(tx: Any) -> list[tuple[End, bool]]:
-    """The deletions on record, and whether each is sealed; one that is not is later than all seals."""
+    """List the recorded deletions, and whether each is sealed."""
     if not there(tx):
         return []
     rows = tx.execute(f"SELECT session, rows, hash, at, sealed FROM {GRAVES} ORDER BY at, session")

@@ -35,11 +35,11 @@ _READ_PRAGMAS = {"table_info", "table_xinfo", "index_list", "index_info", "forei
 
 
 class BodyTooSlow(StoreError):
-    """A body held the write lock too long and was rolled back. Do the slow work before it."""
+    """A body held the write lock too long and was rolled back. Do slow work before it."""
 
 
 class Tx:
-    """The transaction in a body's hands: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
+    """The transaction of a body: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
 
     __slots__ = ("_connection", "_guard")
 
@@ -64,7 +64,7 @@ class Tx:
         return self._guard.execute_own(sql, parameters)
 
     def cursor(self) -> sqlite3.Cursor:
-        """A cursor of its own."""
+        """Return a new cursor."""
         self._guard.check()
         return self._connection.cursor()
 
@@ -76,7 +76,7 @@ class Tx:
 
 
 class Guard:
-    """Watches one connection while a body runs on it."""
+    """A guard over one connection while a body runs on it."""
 
     __slots__ = ("active", "connection", "deadline", "refused")
 
@@ -115,7 +115,7 @@ class Guard:
                 )
 
     def execute_own(self, sql: str, parameters: Any) -> sqlite3.Cursor:
-        """Run a statement that nobody but Windlass has written."""
+        """Run a statement that only Windlass may issue."""
         self.active = False
         try:
             return self.connection.execute(sql, parameters)
@@ -157,7 +157,7 @@ class Guard:
 
 
 class Unguarded:
-    """Stands where a guard would, on a connection that can only read and holds up nobody."""
+    """The guard of a read-only connection, which needs no limit."""
 
     __slots__ = ("connection",)
 
@@ -169,7 +169,7 @@ class Unguarded:
         return self.connection.execute(sql, parameters)
 
     def check(self) -> None:
-        """Nothing to watch."""
+        """Do nothing: a read-only connection has no limit."""
 
 
 def _own(name: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""The view: the messages a session's next request carries, folded from its journal entry by entry.
+"""The view: the messages of a session's next request, folded from its journal.
 
 Pure; the same fold serves a live run, a resume and a reader.
 """
@@ -41,7 +41,7 @@ class ViewFold:
         self.held: list[Message] = []  # said meanwhile; heard after the answer
 
     def hear_held(self) -> None:
-        """The calls are answered, or gone: what was said meanwhile joins the view."""
+        """Append the messages that arrived while calls were open."""
         self.open = False
         if self.held:
             self.messages.extend(self.held)
@@ -61,12 +61,12 @@ class ViewFold:
 
 
 def messages_of(entries: Iterable[JournalEntry]) -> list[Message]:
-    """The view after these entries."""
+    """Return the view after these entries."""
     return ViewFold().apply_all(entries).messages
 
 
 def whole(messages: Sequence[Message], size: int) -> int:
-    """The most messages, up to `size`, that end in no open call: where a view may be cut."""
+    """Return the largest size up to `size` at which a view has no open call at its end."""
     size = max(0, min(size, len(messages)))
     while size and messages[size - 1].role == "assistant" and messages[size - 1].tool_calls:
         size -= 1

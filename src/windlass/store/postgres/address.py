@@ -1,4 +1,4 @@
-"""The address of a Postgres server: where it is, who logs in, and how the connection is protected.
+"""URLs of Postgres servers: hosts, login, and how the connection is protected.
 
 An address is read here and nowhere else. The driver is given hosts, names and modes one by one, so that
 it cannot find a host in the same text that we have not seen.
@@ -41,7 +41,7 @@ _REFUSED: Final = ("service", "servicefile", "hostaddr")
 
 
 class Address:
-    """Where the server is: `Address("postgresql://ann:secret@db/agents")`, shown without its secret."""
+    """A URL, shown without its secret: `Address("postgresql://ann:secret@db/agents")`."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -90,12 +90,12 @@ class Address:
 
     @property
     def is_always_encrypted(self) -> bool:
-        """Is every connection over TCP one over TLS?"""
+        """Whether every connection over TCP uses TLS."""
         return self.tls_mode in _ALWAYS_TLS
 
     @property
     def warning(self) -> str | None:
-        """What its user should know about the way to the server."""
+        """A warning to the user about the connection, if one is due."""
         if self.is_local or self.tls_mode not in _UNVERIFIED:
             return None
         if self.tls_mode == "disable":
@@ -109,7 +109,7 @@ class Address:
 
     @property
     def driver_arguments(self) -> JsonObject:
-        """The arguments of the driver's `connect` that say where the server is and who logs in."""
+        """The arguments of the driver's `connect`."""
         return {
             # Options that the driver takes from an address only; it names no host.
             "dsn": f"postgresql://?{urlencode(self._tls_dsn_options)}",
@@ -150,7 +150,7 @@ class Address:
 
 
 def has_weak_tls(url: str) -> bool:
-    """Does the address itself ask for less than a verified connection to a server elsewhere?"""
+    """Check whether the URL asks for less than verified TLS to another machine."""
     try:
         parts = urlsplit(url)
         options = {name: value for name, value in parse_qsl(parts.query) if value}
@@ -161,7 +161,7 @@ def has_weak_tls(url: str) -> bool:
 
 
 def is_local(host: str) -> bool:
-    """Is it a socket's folder, or this machine?"""
+    """Check whether a host is a socket's folder, or this machine."""
     if host.startswith("/") or host.lower() == "localhost":
         return True
     try:
@@ -173,7 +173,7 @@ def is_local(host: str) -> bool:
 def _read_hosts(
     place: str, options: dict[str, str]
 ) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
-    """The hosts that are tried, in order, and their ports; None: the usual one."""
+    """Return the hosts to try in order, and their ports; None for the default port."""
     if place:
         found = [_read_host(unquote(one)) for one in place.split(",")]
     elif given := options.get("host") or os.environ.get("PGHOST"):
@@ -193,7 +193,7 @@ def _read_hosts(
 
 
 def _read_host(text: str) -> tuple[str, int | None]:
-    """`host`, `host:port`, `[::1]:port`, or the folder of a socket."""
+    """Parse `host`, `host:port`, `[::1]:port`, or the folder of a socket."""
     if text.startswith("/"):
         return text, None
     if text.startswith("["):
@@ -211,7 +211,7 @@ def _read_host(text: str) -> tuple[str, int | None]:
 
 
 def _choose_tls_mode(asked: str | None, local: bool) -> str:
-    """The mode of the address, else of the environment, else the safe one."""
+    """Return the TLS mode of the URL, else of the environment, else the safe default."""
     mode = asked or os.environ.get("PGSSLMODE")
     if mode is None or mode == "":
         return "prefer" if local else "verify-full"

@@ -1,4 +1,4 @@
-"""Bodies on Postgres: a synchronous function over an asynchronous connection, without a thread.
+"""Bodies on Postgres: synchronous functions over an asynchronous connection.
 
 The body runs in a greenlet. Where it waits for the server, the greenlet is left and the event loop
 goes on with other sessions; the answer is where it is taken up again.
@@ -33,7 +33,7 @@ log = logging.getLogger("windlass.store")
 
 
 class BodyRaised(Exception):
-    """What a body raised of its own, so that nobody takes it for an error of the connection."""
+    """An exception that the body itself raised, not the connection."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(repr(error))
@@ -41,7 +41,7 @@ class BodyRaised(Exception):
 
 
 class Rows:
-    """What a statement gave: `fetchone`, `fetchall`, iteration, `rowcount`."""
+    """The result of a statement: `fetchone`, `fetchall`, iteration, `rowcount`."""
 
     __slots__ = ("_at", "_rows", "rowcount")
 
@@ -49,17 +49,17 @@ class Rows:
         self._rows, self.rowcount, self._at = rows, rowcount, 0
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row, or None."""
+        """Return the next row, or None."""
         return next(self, None)
 
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
-        """The next rows."""
+        """Return the next rows."""
         some = self._rows[self._at : self._at + size]
         self._at += len(some)
         return some
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All that are left."""
+        """Return all remaining rows."""
         return self.fetchmany(len(self._rows))
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -73,12 +73,12 @@ class Rows:
 
     @property
     def lastrowid(self) -> int:
-        """Postgres has none."""
+        """None: Postgres has no row ids."""
         raise StoreError("Postgres has no lastrowid; write INSERT … RETURNING id, and fetchone()")
 
 
 class Cursor(Rows):
-    """A cursor of its own."""
+    """A cursor with its own result."""
 
     __slots__ = ("_tx",)
 
@@ -100,7 +100,7 @@ class Cursor(Rows):
 
 
 class Tx:
-    """The transaction in a body's hands: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
+    """The transaction of a body: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
 
     __slots__ = ("_connection", "_deadline", "_over", "_prepared", "broken")
     dialect: Literal["sqlite", "postgres"] = "postgres"  # whose SQL it takes
@@ -131,7 +131,7 @@ class Tx:
         return self._do(sql, parameters, own=True)
 
     def cursor(self) -> Cursor:
-        """A cursor of its own."""
+        """Return a new cursor."""
         self.check()
         return Cursor(self)
 
@@ -153,7 +153,7 @@ class Tx:
             ) from self.broken
 
     def end(self) -> None:
-        """Nobody may use it any more."""
+        """Refuse all further use."""
         self._over = True
 
     # ----------------------------------------------------------------------- the server
@@ -203,7 +203,7 @@ class Tx:
 
 
 def too_slow() -> BodyTooSlow:
-    """The error for a body whose time is up."""
+    """Build the error for a body that took too long."""
     return BodyTooSlow(
         f"a body may hold its locks for {limits.LIMIT_SECONDS:g} s; this one was rolled back: "
         "do its slow work before the commit"
@@ -221,7 +221,7 @@ def _values(parameters: Any, names: tuple[str, ...]) -> Sequence[Any]:
 
 
 def _count(status: str) -> int:
-    """How many rows were changed; -1 where none could be."""
+    """Parse the number of changed rows from a status; -1 where the statement changes none."""
     word, _, rest = status.partition(" ")
     number = rest.rpartition(" ")[2]
     changes = word in ("INSERT", "UPDATE", "DELETE", "MERGE")
@@ -267,7 +267,7 @@ async def run_body(
 
 
 class OutdatedStatement(Exception):
-    """A table has changed under a prepared statement; prepared anew, it will do."""
+    """A table has changed under a prepared statement, which must be prepared again."""
 
     sqlstate = "40001"
 

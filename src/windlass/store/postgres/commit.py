@@ -1,4 +1,4 @@
-"""One transaction, once: what became of a commit that nobody answered is looked up at the server.
+"""Transactions that happen once: the outcome of an unanswered commit is looked up.
 
 The number of a transaction is no proof: after a crash the server hands out again the numbers of
 those it has lost. So a transaction leaves something to be found: its journal row, or a token.
@@ -28,11 +28,11 @@ FIRST_PAUSE, LONGEST_PAUSE, CONFLICT_PAUSE = 0.005, 0.25, 0.02
 
 
 class CallerLeft(StoreError):
-    """Whoever asked for it has left, and nothing of it is stored."""
+    """The caller has left, and nothing of its transaction is stored."""
 
 
 class Trial:
-    """A transaction under way. Once it is to be committed, `xid` is its number at the server."""
+    """A transaction in progress; `xid` is its number at the server once it commits."""
 
     __slots__ = ("begun", "happened", "token", "xid")
 
@@ -45,7 +45,7 @@ class Trial:
 
 
 class Patience:
-    """How long to try again, and how soon."""
+    """A limit on retries, and the delays between them."""
 
     __slots__ = ("_conflicts", "_loop", "_pause", "_until")
 
@@ -55,7 +55,7 @@ class Patience:
         self._pause, self._conflicts = FIRST_PAUSE, 0
 
     async def after(self, error: Exception) -> None:
-        """Wait a moment and return, or raise the error: it will not pass, or it is too late."""
+        """Wait a moment and return, or raise the error if a retry cannot help or is too late."""
         if not passing(error):
             raise error
         self._conflicts += conflicting(error)
@@ -72,7 +72,7 @@ async def once(
     begin: str = "BEGIN",
     abandoned: Callable[[], bool] | None = None,
 ) -> T:
-    """Do the work in a transaction that happens once, however often the connection is lost.
+    """Run the work in a transaction exactly once, however often the connection is lost.
 
     It is not tried again for somebody who has left, unless it may have happened.
     """
@@ -105,7 +105,7 @@ async def once(
 
 
 async def look(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
-    """Read several things as of one moment."""
+    """Read several things in one snapshot."""
     patience = Patience(pool.patience)
     while True:
         try:
@@ -123,7 +123,7 @@ async def look(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
 
 
 async def commit(connection: Connection) -> None:
-    """The only way a transaction of several statements ends well."""
+    """Commit the transaction; every one of several statements ends here."""
     seams.point("journal.before_commit")
     if await connection.execute("COMMIT") != "COMMIT":
         raise StoreError("the server has rolled the transaction back; let its errors out of a body")
@@ -131,7 +131,7 @@ async def commit(connection: Connection) -> None:
 
 
 async def roll_back(connection: Connection, error: BaseException) -> None:
-    """Undo what the error has passed through, if the connection can still be spoken to."""
+    """Roll the transaction back, if the connection still works."""
     if is_unfinished(error) or connection.is_closed() or not connection.is_in_transaction():
         return
     try:
@@ -141,7 +141,7 @@ async def roll_back(connection: Connection, error: BaseException) -> None:
 
 
 async def _was_committed(connection: Connection, trial: Trial) -> bool:
-    """Has it been committed? One that is still at work is waited for."""
+    """Check whether a transaction was committed; raise if the server is still working on it."""
     if trial.xid is None or trial.happened is None:
         return False  # it has changed nothing
     try:
@@ -156,7 +156,7 @@ async def _was_committed(connection: Connection, trial: Trial) -> bool:
 
 
 async def _leave_token(connection: Connection, trial: Trial) -> None:
-    """Something to find the transaction by, unless it has changed nothing."""
+    """Insert a token to find the transaction by, unless it has changed nothing."""
     token = seams.new_id("tx")
     trial.xid = await connection.fetchval(
         "INSERT INTO windlass_tokens SELECT $1, $2"
@@ -174,7 +174,7 @@ async def _leave_token(connection: Connection, trial: Trial) -> None:
 
 
 async def _tidy(pool: Pool, token: str) -> None:
-    """Now and then, remove tokens that nobody will look for."""
+    """Remove tokens that are no longer needed, once enough have gathered."""
     pool.answered.append(token)
     if len(pool.answered) < TOKENS:
         return

@@ -1,4 +1,4 @@
-"""Connections to a Postgres server, and what its errors mean. The password is in no message."""
+"""Connections to a Postgres server, and its errors. No message holds the password."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Statement(Protocol):
 
 
 class Connection(Protocol):
-    """As much of the driver's connection as we use."""
+    """The part of the driver's connection that is used here."""
 
     async def execute(self, query: str, *args: Any) -> str: ...
 
@@ -58,7 +58,7 @@ class Connection(Protocol):
 
 
 async def connect(address: Address, patience: float, settings: dict[str, str]) -> Connection:
-    """A connection that waits for the disk at every commit, and for no lock longer than `patience`."""
+    """Open a connection with synchronous commits and a lock timeout of `patience`."""
     # One plan for all: a statement is planned once on a connection and its rows are few. Where an
     # index can be used it is: a scan of a whole table makes a serializable body depend on all of it.
     given = {**address.settings, "jit": "off", "enable_seqscan": "off", **settings}
@@ -127,7 +127,7 @@ async def _log_in(address: Address, patience: float, settings: dict[str, str]) -
 
 
 class Pool:
-    """So many connections at most, opened when they are needed. Lives on one event loop."""
+    """A pool of connections, opened when needed. Belongs to one event loop."""
 
     def __init__(
         self, address: Address, patience: float, size: int, settings: dict[str, str]
@@ -142,12 +142,12 @@ class Pool:
 
     @property
     def patience(self) -> float:
-        """How long to wait for the server: one that was never there may be a wrong address."""
+        """How long to wait for the server; less while none has ever answered."""
         return self._patience if self._reached else min(self._patience, FIRST_SECONDS)
 
     @asynccontextmanager
     async def take(self) -> AsyncGenerator[Connection]:
-        """A connection; one that something went wrong on, or that is in a transaction, ends."""
+        """Lend a connection; close it after an error, or if it is left in a transaction."""
         async with self._places:
             connection = await self._open()
             try:
@@ -177,7 +177,7 @@ class Pool:
         return connection
 
     async def close(self) -> None:
-        """End the connections that nobody uses."""
+        """Close the idle connections."""
         idle, self._idle = self._idle, []
         for connection in idle:
             try:
@@ -215,18 +215,18 @@ _MEANING: dict[str, tuple[type[StoreError], str]] = {
 
 
 def code_of(error: BaseException) -> str:
-    """The server's code, or nothing."""
+    """Return the server's error code, or an empty text."""
     code: object = getattr(error, "sqlstate", None)
     return code if isinstance(code, str) else ""
 
 
 def is_unfinished(error: BaseException) -> bool:
-    """The connection may still be at work on what was asked, or be gone."""
+    """Check whether the connection may still be working on a statement, or be gone."""
     return isinstance(error, asyncio.CancelledError) or away(error)
 
 
 def away(error: BaseException) -> bool:
-    """Nobody answers: the server is restarting, or the line is cut. It may have done what was asked."""
+    """Check whether the server cannot be reached; it may have done what was asked."""
     if isinstance(error, (OSError, TimeoutError, EOFError)):
         return True
     code = code_of(error)
@@ -234,12 +234,12 @@ def away(error: BaseException) -> bool:
         return code in _AWAY or code.startswith("08")
     if not type(error).__module__.startswith("asyncpg"):
         return False
-    # The second is what the driver says when it is cut off between two of its own steps.
+    # The second is what the driver raises when it is cut off between two of its own steps.
     return "connection" in str(error) or type(error).__name__ == "InternalClientError"
 
 
 def conflicting(error: BaseException) -> bool:
-    """Somebody else was faster; the same once more may do."""
+    """Check whether another transaction interfered, so that a retry may succeed."""
     code = code_of(error)
     if code in CONFLICTS:
         return True
@@ -250,17 +250,17 @@ def conflicting(error: BaseException) -> bool:
 
 
 def passing(error: BaseException) -> bool:
-    """It may be tried again."""
+    """Check whether a retry may succeed."""
     return away(error) or conflicting(error)
 
 
 def meaning(error: BaseException, address: Address) -> StoreError:
-    """What to tell a person about an error of the server's or of the way to it."""
+    """Build the `StoreError` that explains an error of the server or the connection."""
     if isinstance(error, StoreError):
         return error
     if away(error):
-        said = str(error) or "no answer in time"
-        return Locked(f"{address}: the server cannot be reached; start it and resume ({said})")
+        reason = str(error) or "no answer in time"
+        return Locked(f"{address}: the server cannot be reached; start it and resume ({reason})")
     if conflicting(error):
         return Locked(f"{address}: others write the same; try again ({error})")
     kind, advice = _MEANING.get(code_of(error), (StoreError, "see the cause"))

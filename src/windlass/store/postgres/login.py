@@ -21,7 +21,7 @@ _LONGEST: Final = 1 << 20  # bytes of a message before the login is over
 
 
 class LoginLoop:
-    """The running event loop as the driver sees it: connections that it opens are guarded.
+    """The running event loop as the driver sees it, which guards new connections.
 
     `allow_clear_text`: a password may be sent as it is, once the connection is encrypted.
     """
@@ -71,7 +71,7 @@ class LoginLoop:
 
 
 class GuardedTransport:
-    """A transport that puts a guard before the driver's protocol when it is handed over."""
+    """A transport that puts a guard before the driver's protocol."""
 
     def __init__(self, plain: Any, login: LoginLoop) -> None:
         self.plain, self._login = plain, login
@@ -91,7 +91,7 @@ class GuardedTransport:
 
 
 class LoginGuard(asyncio.Protocol):
-    """Reads the messages of a login before the driver does, and ends one that asks for too much."""
+    """A guard that reads the server's login messages and ends a login that asks for too much."""
 
     def __init__(self, protocol: Any, login: LoginLoop) -> None:
         self._protocol, self._login = protocol, login
@@ -108,7 +108,7 @@ class LoginGuard(asyncio.Protocol):
         self._protocol.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hand whole messages on, until the server is ready for statements."""
+        """Pass whole messages on, until the server is ready for statements."""
         self._unread += data
         while len(self._unread) >= 5 and not self._transport.is_closing():
             size = 1 + int.from_bytes(self._unread[1:5], "big")
@@ -146,19 +146,19 @@ class LoginGuard(asyncio.Protocol):
         self._protocol.data_received(rest)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the driver."""
+        """Tell the driver that the connection is lost."""
         self._protocol.connection_lost(exc)
 
     def eof_received(self) -> bool | None:
-        """Tell the driver."""
+        """Tell the driver that the server has closed its side."""
         return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
-        """Tell the driver."""
+        """Tell the driver to pause writing."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the driver."""
+        """Tell the driver to resume writing."""
         self._protocol.resume_writing()
 
 

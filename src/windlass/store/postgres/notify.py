@@ -1,4 +1,4 @@
-"""Mail for open sessions: Postgres tells us of a post as soon as it is committed.
+"""Mail for open sessions: Postgres notifies of a post as soon as it is committed.
 
 A connection listens for all sessions of the process. Whenever it has been away, and now and then in
 any case, every open session is looked at: a word that got lost delays an item and loses none.
@@ -24,7 +24,7 @@ log = logging.getLogger("windlass.store")
 
 
 class Mail:
-    """Listens while sessions are open. Lives on the store's own event loop."""
+    """A listener while sessions are open. Belongs to the store's own event loop."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Mail:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Before a session's mail is read: from here on nothing is missed."""
+        """Start to listen before a session's mail is read, so that nothing is missed."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._listen())
         self._opening += 1
         await self._tried.wait()  # without it mail comes late: no reason to keep a session shut
 
     def on_opened(self, line: Line | None, items: list[InboxItem]) -> None:
-        """The session is open and its writer has these items; or it is not, after all."""
+        """Register an opened session with the items its writer has; None if it failed to open."""
         self._opening -= 1
         if line is not None:
             self._lines[line.sid] = line
@@ -67,22 +67,22 @@ class Mail:
             self._missed.clear()
 
     def forget(self, line: Line) -> None:
-        """No more mail for it."""
+        """Stop delivery to this session."""
         if self._lines.get(line.sid) is line:  # it may be open again already
             del self._lines[line.sid], self._seen[line.sid]
 
     @property
     def looking(self) -> bool:
-        """Is there a session that was posted to and not yet looked at?"""
+        """Whether a session was posted to and not yet checked."""
         return self._at_work or bool(self._told)
 
     def look(self, sid: int) -> None:
-        """Something may have been posted to this session."""
+        """Schedule a check of this session's inbox."""
         self._told.add(sid)
         self._wake.set()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         task = self._task
         while task is not None and not task.done():
             task.cancel()  # once is not enough: `wait_for` loses it when it is over in that moment
@@ -123,7 +123,7 @@ class Mail:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _next(self) -> None:
-        """Wait until something is posted, or it is time."""
+        """Wait for a post, or for the next regular check."""
         try:
             await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
         except TimeoutError:
@@ -138,14 +138,14 @@ class Mail:
             self.check_session(int(payload))
 
     def check_session(self, sid: int) -> None:
-        """Something was posted to this session, perhaps one that is open here."""
+        """Note a post to a session, which may be open here."""
         if self._opening:
             self._missed.add(sid)
         if sid in self._lines:
             self.look(sid)
 
     async def wait_for_delivery(self, sid: int) -> None:
-        """We have posted to this session: if it is open here, its writer has the item on return."""
+        """Wait until the writer of a session here has the item that was just posted."""
         self.check_session(sid)
         if sid in self._lines and self._listening:
             looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""What is asked of Postgres: sessions, rows, mail and the books, as functions of a connection."""
+"""Queries on Postgres: sessions, rows, mail and model calls, given a connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BACKWARDS = 32  # rows at a time
 
 
 class SessionRow:
-    """A session's row: its number, its writer's epoch, and where it stands."""
+    """A session's row: its number, its writer's epoch, and its position."""
 
     __slots__ = ("epoch", "sid", "stands")
 
@@ -43,7 +43,7 @@ STANDS = "sid, epoch, rows, entries, head, run"
 
 
 async def find(connection: Connection, session_id: str) -> SessionRow:
-    """The session, or `NoSuchSession` with the nearest that is."""
+    """Find the session, or raise `NoSuchSession` with the nearest id."""
     row = await connection.fetchrow(
         f"SELECT {STANDS} FROM windlass_sessions WHERE id = $1", plain(session_id)
     )
@@ -53,7 +53,7 @@ async def find(connection: Connection, session_id: str) -> SessionRow:
 
 
 async def unknown(connection: Connection, session_id: str) -> NoSuchSession:
-    """The error for an id that is not there, with the nearest that is."""
+    """Build the error for an unknown id, with the nearest one."""
     latest = await connection.fetch(
         "SELECT id FROM windlass_sessions ORDER BY updated_at DESC LIMIT 1000"
     )
@@ -61,13 +61,13 @@ async def unknown(connection: Connection, session_id: str) -> NoSuchSession:
 
 
 async def head(connection: Connection, session_id: str) -> Head:
-    """Where the journal ends."""
+    """Return the end of the journal."""
     stands = (await find(connection, session_id)).stands
     return Head(stands[0], stands[2])
 
 
 async def info(connection: Connection, session_id: str) -> SessionInfo:
-    """One session as a list shows it."""
+    """Describe one session."""
     row = await connection.fetchrow(f"{INFO} WHERE id = $1", plain(session_id))
     if row is None:
         raise await unknown(connection, session_id)
@@ -79,7 +79,7 @@ async def info(connection: Connection, session_id: str) -> SessionInfo:
 
 
 async def infos(connection: Connection) -> list[SessionInfo]:
-    """All sessions, the latest first."""
+    """List all sessions, the latest first."""
     children: dict[str, list[str]] = {}
     for parent, child in await connection.fetch(
         "SELECT parent_id, id FROM windlass_sessions WHERE parent_id IS NOT NULL ORDER BY sid"
@@ -91,7 +91,7 @@ async def infos(connection: Connection) -> list[SessionInfo]:
 
 
 async def silences(connection: Connection) -> dict[str, float]:
-    """How many seconds ago each store that holds sessions gave a sign of life, as the server has it."""
+    """Return the seconds since the last heartbeat of each store, by the server's clock."""
     found = await connection.fetch(
         "SELECT store, extract(epoch FROM clock_timestamp())::float8 - at FROM windlass_beats"
     )
@@ -104,7 +104,7 @@ _ROWS = "SELECT seq, first, at, payload, cuts, hash FROM windlass_rows WHERE sid
 
 
 async def rows(connection: Connection, session_id: str) -> tuple[list[Row], SessionRow]:
-    """The session's rows with their large values back in place, and its own row."""
+    """Return the session's rows with their large values restored, and its own row."""
     found = await find(connection, session_id)
     rows = await connection.fetch(f"{_ROWS} ORDER BY seq", found.sid)
     for place, row in enumerate(rows):
@@ -120,14 +120,14 @@ def _missing(session_id: str, seq: int) -> Corrupt:
 
 
 async def entries(connection: Connection, session_id: str) -> list[JournalEntry]:
-    """What a new writer starts from."""
+    """Read the entries for a new writer."""
     found, session = await rows(connection, session_id)
     stands = session.stands
     return written.restore_entries(found, session_id, Head(stands[0], stands[2]), stands[1])
 
 
 async def backwards(connection: Connection, session_id: str) -> AsyncIterator[Row]:
-    """The rows from the last to the first."""
+    """Yield the rows from the last to the first."""
     found = await find(connection, session_id)
     end = found.stands[0]
     while end > 0:
@@ -163,7 +163,7 @@ async def _whole(connection: Connection, session_id: str, found: list[Any]) -> l
 
 
 async def mail(connection: Connection, sessions: dict[int, str]) -> dict[int, list[InboxItem]]:
-    """What was posted to these sessions and not taken, the oldest first."""
+    """Return the items posted to these sessions and not taken, the oldest first."""
     found: dict[int, list[InboxItem]] = {sid: [] for sid in sessions}
     for sid, *rest in await connection.fetch(
         "SELECT sid, id, kind, payload, at FROM windlass_inbox"
@@ -175,19 +175,19 @@ async def mail(connection: Connection, sessions: dict[int, str]) -> dict[int, li
 
 
 async def inbox(connection: Connection, session_id: str) -> list[InboxItem]:
-    """What was posted to the session and not taken."""
+    """Return the items posted to the session and not taken."""
     sid = (await find(connection, session_id)).sid
     return (await mail(connection, {sid: session_id}))[sid]
 
 
 async def sum_spending(connection: Connection, since: float) -> tuple[int, float]:
-    """The tokens and dollars of all calls from this time on."""
+    """Sum the tokens and dollars of all calls from this time on."""
     [row] = await connection.fetch(f"{books.SPENT}$1", plain(since))
     return int(row[0]), float(row[1])
 
 
 async def calls(connection: Connection, which: Which) -> list[ModelCall]:
-    """The calls that are asked for, the oldest first."""
+    """List the calls that match, the oldest first."""
     wheres: list[str] = []
     values: list[Any] = []
     for name, value in check_filters(which).items():

@@ -1,4 +1,4 @@
-"""Groups of rows for Postgres: one statement stores the rows of several sessions.
+"""Batches of rows for Postgres: one statement stores the rows of several sessions.
 
 The statement fences first: what belongs to a session that does not stand where its writer left it
 is left out, and the answer names the sessions that were written. Alone, the statement is its own
@@ -51,7 +51,7 @@ _BLOB = "sid bigint, digest bytea, data bytea"
 
 
 class SessionRows:
-    """Rows of one session, and where the session stands after them."""
+    """Rows of one session, and the position of the session after them."""
 
     def __init__(self, line: Line, appends: Iterable[Append], page: Page) -> None:
         self.seq, self.count, self.head, _, self.run = line.stands
@@ -88,7 +88,7 @@ class SessionRows:
 
 
 class Batch:
-    """Rows of sessions, and where each session will stand."""
+    """Rows of several sessions, and the new position of each."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -102,7 +102,7 @@ class Batch:
         self.blobs: list[tuple[int, bytes, bytes]] = []
 
     def add(self, line: Line, appends: Iterable[Append], numbers: Numbers) -> None:
-        """Add a session's rows; `SecondResult` when a call would have two, and nothing is added."""
+        """Add a session's rows; raise `SecondResult`, adding nothing, for a second result."""
         before = line.stands
         asks = line.asks
         page = Page(None, numbers.next)
@@ -144,7 +144,7 @@ class Batch:
         self.calls += [(line.sid, *map(plain, call)) for call in _tuples(page.full, 17)]
 
     async def write(self, connection: Connection) -> tuple[set[int], str]:
-        """Store it; the sessions that were written, and the transaction that did it."""
+        """Store the batch; return the sessions that were written, and the transaction id."""
         parts = (bool(self.runs), bool(self.calls), bool(self.takes), bool(self.blobs))
         values = [*zip(*self.fences, strict=True), *zip(*self.rows, strict=True)]
         for some in (self.runs, self.calls, self.takes, sorted(self.blobs, key=_by_digest)):
@@ -154,7 +154,7 @@ class Batch:
         return {row[0] for row in found}, found[0][1] if found else ""
 
     async def write_alone(self, connection: Connection) -> set[int]:
-        """The same in a transaction of its own."""
+        """Store the batch in a transaction of its own."""
         if not self.blobs:
             return (await self.write(connection))[0]
         await connection.execute(f"BEGIN; {share_values()}")
@@ -163,7 +163,7 @@ class Batch:
         return fenced
 
     async def stored_before(self, connection: Connection, lines: list[Line]) -> set[Line]:
-        """Which of these stand where our rows would have put them: an earlier try has been stored."""
+        """Return the sessions that already stand behind these rows, stored by an earlier try."""
         if not lines:
             return set()
         found = await connection.fetch(
@@ -176,13 +176,13 @@ class Batch:
 
 
 class Numbers:
-    """Numbers for the runs on the books, drawn from the server some hundreds at a time."""
+    """Numbers for runs, drawn from the server some hundreds at a time."""
 
     def __init__(self) -> None:
         self.next = self._end = 0
 
     async def refill(self, connection: Connection, wanted: int) -> None:
-        """Have at least so many."""
+        """Draw numbers until at least `wanted` are left."""
         if self._end - self.next >= wanted:
             return
         first = await connection.fetchval("SELECT nextval('windlass_run_numbers')")
@@ -195,12 +195,12 @@ class Numbers:
 
 
 def share_values() -> str:
-    """Nobody clears large values away until this transaction has ended."""
+    """Build the statement that keeps large values from being removed in this transaction."""
     return f"SELECT pg_advisory_xact_lock_shared({VALUES_LOCK})"
 
 
 def plain(value: object) -> Any:
-    """Text as Postgres can hold it: it knows no NUL."""
+    """Replace NUL in text, which Postgres cannot hold."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
@@ -213,7 +213,7 @@ def _tuples(flat: Sequence[Any], width: int) -> list[tuple[Any, ...]]:
 
 
 def leading(line: Line) -> list[Append]:
-    """The rows at the head of the backlog, up to the next body."""
+    """Return the rows at the head of the backlog, up to the next body."""
     found: list[Append] = []
     for job in line.backlog:
         if isinstance(job, Commit) or len(found) == ROWS:
@@ -223,7 +223,7 @@ def leading(line: Line) -> list[Append]:
 
 
 def begin(line: Line) -> str:
-    """One trip: begin, and see whether the session is still its writer's."""
+    """Build the statements that begin and check in one trip that the writer is current."""
     return (
         f"{SERIALIZABLE}; SELECT 1 FROM windlass_sessions WHERE sid = {line.sid}"
         f" AND epoch = {line.epoch} AND rows = {line.stands[0]}"
@@ -231,7 +231,7 @@ def begin(line: Line) -> str:
 
 
 def build_stored_check(line: Line, place: Place) -> Callable[[Connection], Awaitable[bool]]:
-    """Looks whether the row that puts the session there is in its journal."""
+    """Build a function that checks whether the row of this position is in the journal."""
 
     async def look(connection: Connection) -> bool:
         found = await connection.fetchval(
@@ -247,7 +247,7 @@ def build_stored_check(line: Line, place: Place) -> Callable[[Connection], Await
 
 @cache
 def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
-    """The statement for a group with these parts."""
+    """Build the statement for a batch with these parts."""
     number = 0
 
     def table(name: str, columns: str) -> str:

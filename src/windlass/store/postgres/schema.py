@@ -1,4 +1,4 @@
-"""The tables in Postgres, and how they are made when many processes start at once."""
+"""The tables in Postgres, created safely also when many processes start at once."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ KNOWN = TABLES + BEATS
 
 
 class Schema:
-    """The schema of a store: chosen, checked and made by its first connection, then the same for all."""
+    """The schema of a store: chosen, checked and created by its first connection."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -129,7 +129,7 @@ class Schema:
         self._making = asyncio.Lock()
 
     async def use(self, connection: Connection) -> None:
-        """Let a new connection find our tables, and those of nobody else."""
+        """Set the search path of a new connection to Windlass's tables."""
         async with self._making:
             if self._path is None:
                 names = await find_path(connection, self._address)
@@ -144,7 +144,7 @@ class Schema:
 
 
 async def prepare(connection: Connection, address: Address) -> None:
-    """Make the tables where there are none; refuse those of a newer version."""
+    """Create the tables where there are none; refuse those of a newer version."""
     found = _number(await _version(connection), address)
     if found == SCHEMA:
         return

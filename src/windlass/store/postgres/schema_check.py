@@ -1,4 +1,4 @@
-"""Are the schemas and tables in Postgres ours to use?
+"""Checks that the schemas and tables in Postgres can be trusted.
 
 Names without a schema are looked up along the search path. Whoever may create there can put a table, a
 function or an operator of theirs in the place of ours, and it runs with our rights. So every schema of
@@ -120,7 +120,7 @@ class Column(NamedTuple):
 
 
 async def find_path(connection: Connection, address: Address) -> list[str]:
-    """The schemas of the connection's search path; from here on it is on the safe path."""
+    """Return the schemas of the connection's search path, and switch to the safe path."""
     # Qualified, without an operator or a cast: nothing on the path can stand in for it.
     found: Sequence[str] = await connection.fetchval("SELECT pg_catalog.current_schemas(false)")
     await pin(connection, SAFE_PATH)
@@ -140,22 +140,22 @@ async def find_path(connection: Connection, address: Address) -> list[str]:
 
 
 def write_path(names: Sequence[str]) -> str:
-    """The search path of these schemas. Temporary tables come last, so that none hides one of ours."""
+    """Build the search path; temporary tables come last, so that they hide nothing."""
     return ", ".join([*map(quote, names), "pg_temp"])
 
 
 async def pin(connection: Connection, path: str) -> None:
-    """Look names up along this path from now on."""
+    """Set the search path of the connection."""
     await connection.execute("SELECT pg_catalog.set_config('search_path', $1, false)", path)
 
 
 def quote(name: str) -> str:
-    """A name as SQL takes it."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 async def check_owners(connection: Connection, address: Address, names: Sequence[str]) -> None:
-    """Raise `StoreError` if a role that we have no reason to trust has a hand in these schemas."""
+    """Raise `StoreError` if an untrusted role can change these schemas."""
     relations = await _find_relations(connection, names)
     for what, schema, role, name in await connection.fetch(_STRANGERS, list(names), relations):
         raise _distrust(address, what, schema, role, name)
@@ -164,7 +164,7 @@ async def check_owners(connection: Connection, address: Address, names: Sequence
 
 
 async def check_tables(connection: Connection, address: Address, home: str, known: str) -> None:
-    """Raise `StoreError` unless our tables are as `known` says; those it does not name are plain."""
+    """Raise `StoreError` unless the tables are as `known` declares them."""
     relations = await _find_relations(connection, [home])
     for kind, name, table in await connection.fetch(_EXPRESSIONS, relations):
         raise _unknown(address, kind, name, table)
@@ -213,7 +213,7 @@ def _unknown(address: Address, kind: str, name: str, table: str) -> StoreError:
 
 @functools.lru_cache(4)
 def _parse(known: str) -> dict[str, dict[str, Column]]:
-    """The columns of our tables, by table."""
+    """Parse the columns of Windlass's tables, by table."""
     tables: dict[str, dict[str, Column]] = {}
     for name, body in re.findall(
         r"CREATE TABLE (\w+) \((.*?)\)(?: WITH [^;]*)?;", known, re.DOTALL

@@ -38,7 +38,7 @@ AT_ONCE = 500  # sessions that are removed in one transaction
 
 
 async def become_writer(connection: Connection, opening: Opening) -> None:
-    """The session's first row, or its next epoch; again when nobody knows what became of the first."""
+    """Store the session's first row or its next epoch; safe to repeat."""
     line, opening.entries = opening.line, None
     found = await _next_epoch(connection, opening)
     if found is None:
@@ -82,7 +82,7 @@ async def _next_epoch(connection: Connection, opening: Opening) -> SessionRow | 
 
 
 async def _may_replace(connection: Connection, opening: Opening) -> bool:
-    """Is the session there, with a holder that has died? One that is alive is reported."""
+    """Check whether the session exists and its holder is dead; raise if it is alive."""
     row = await connection.fetchrow(
         "SELECT holder, updated_at FROM windlass_sessions WHERE id = $1 FOR UPDATE",
         opening.line.session_id,
@@ -97,7 +97,7 @@ async def _may_replace(connection: Connection, opening: Opening) -> bool:
 
 
 async def give_up(connection: Connection, line: Line) -> None:
-    """Nobody writes to the session any more, unless it has a new writer."""
+    """Clear the holder of the session, unless it has a new writer."""
     await connection.execute(
         "UPDATE windlass_sessions SET holder = NULL WHERE sid = $1 AND epoch = $2",
         line.sid,
@@ -106,7 +106,7 @@ async def give_up(connection: Connection, line: Line) -> None:
 
 
 async def beat(connection: Connection, store: str) -> None:
-    """The store is there; those that have said nothing for a day are forgotten."""
+    """Record a heartbeat of the store; remove those older than a day."""
     await connection.execute(
         "INSERT INTO windlass_beats VALUES ($1, extract(epoch FROM clock_timestamp()))"
         " ON CONFLICT (store) DO UPDATE SET at = excluded.at",
@@ -125,7 +125,7 @@ async def _insert(
     numbers: Numbers | None,
     holder: str | None = None,
 ) -> SessionRow | None:
-    """A new session with its first row; None when the id is taken."""
+    """Insert a session with its first row; None if the id is taken."""
     payload = written.encode(entries, opened.session_id)
     hash_ = written.chain_hash(written.genesis(opened.session_id), 0, at, payload)
     notes = written.notes_of(entries)
@@ -176,7 +176,7 @@ async def _insert(
 async def _last_run(
     connection: Connection, session_id: str, entries: list[JournalEntry], numbers: Numbers
 ) -> int:
-    """The number of the last run in a history that was copied; 0 when there is none."""
+    """Return the number of the last run in a copied history; 0 if there is none."""
     runs = [entry for entry in entries if type(entry) is RunStarted]
     if not runs:
         return 0
@@ -189,7 +189,7 @@ async def _last_run(
 
 
 async def record(connection: Connection, calls: Sequence[ModelCall], numbers: Numbers) -> None:
-    """Put calls on the books that no journal holds."""
+    """Record calls that no journal holds."""
     for at in range(0, len(calls), 128):
         some = calls[at : at + 128]
         await numbers.refill(connection, len(some))
@@ -225,7 +225,7 @@ async def fork(
     metadata: JsonObject | None,
     numbers: Numbers,
 ) -> None:
-    """A new session with these entries and its parent's lineage."""
+    """Create a session with these entries and its parent's lineage."""
     parent = await info(connection, session_id)
     check_id(new_id)
     opened = SessionOpened(
@@ -258,7 +258,7 @@ async def _root_of(connection: Connection, parent_id: str | None) -> str | None:
 async def post(
     connection: Connection, session_id: str, item: tuple[str, InboxKind, bytes, float]
 ) -> int:
-    """Leave an item; whoever listens is told as soon as it is there. The session's number."""
+    """Post an item and notify listeners; return the session's number."""
     if item[1] == "decision":
         await _check_unanswered(connection, session_id, item[2])
     sid = await connection.fetchval(
@@ -294,7 +294,7 @@ async def _check_unanswered(connection: Connection, session_id: str, data: bytes
 
 
 async def remove(connection: Connection, where: str, value: object, but: set[str]) -> list[str]:
-    """Delete sessions, `AT_ONCE` at most, their mail and the values only they used; their ids."""
+    """Delete up to `AT_ONCE` sessions with their mail and values; return their ids."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", VALUES_LOCK)
     gone = await connection.fetch(
         "DELETE FROM windlass_sessions WHERE sid = ANY(ARRAY(SELECT sid FROM windlass_sessions"

@@ -1,4 +1,4 @@
-"""SQL with question marks, read for Postgres: `WHERE id = ?` becomes `WHERE id = $1`.
+"""SQL with question marks, translated for Postgres: `WHERE id = ?` to `WHERE id = $1`.
 
 Literals, quoted names and comments are left alone. `??` is the operator `?` (`data ?? 'key'`), `?2`
 is the second value, and `:name` a named one where the values have names.
@@ -46,7 +46,7 @@ _NEVER = {
 
 
 class Sql(NamedTuple):
-    """A statement as the server takes it."""
+    """A translated statement."""
 
     text: str
     names: tuple[str, ...]  # of its values, where they have names
@@ -56,7 +56,7 @@ class Sql(NamedTuple):
 
 @lru_cache(1024)
 def read(sql: str, named: bool = False) -> Sql:
-    """Translate a statement and look whether a body may run it."""
+    """Translate a statement, and check whether a body may run it."""
     pieces: list[str] = []
     names: list[str] = []
     words: list[str] = []
@@ -96,7 +96,7 @@ def read(sql: str, named: bool = False) -> Sql:
 
 
 def _comment_end(sql: str, at: int) -> int:
-    """Comments in `/* … */` nest."""
+    """Return the end of a comment; `/* … */` may be nested."""
     depth = 1
     for match in re.compile(r"/\*|\*/").finditer(sql, at):
         depth += 1 if match.group() == "/*" else -1

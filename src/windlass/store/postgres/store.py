@@ -1,6 +1,6 @@
 """Sessions in Postgres: durable, shared by the processes of many machines.
 
-What is there and how: `postgres_schema`, `postgres_reading`. How it gets there: `postgres_writer`.
+The tables are in `schema`, the reads in `queries`, the writes in `writer`.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class PostgresStore(ServedStore):
         return lambda writer: writer.undo(opening)
 
     async def give_up(self, line: Line) -> None:
-        """Store that nobody writes to the session any more."""
+        """Record that nobody writes to the session any more."""
         finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.put(Call(lambda writer: writer.give_up(line), finished, None))
         await finished
 
     async def read(self, session_id: str) -> list[JournalEntry]:
-        """The session's entries, as far as they are stored."""
+        """Return the stored entries of the session."""
         return written.decode_rows(await self.rows(session_id), session_id)
 
     async def rows(self, session_id: str) -> list[Row]:
-        """The session's rows."""
+        """Return the session's rows."""
         return (await self._look(lambda db: reading.rows(db, session_id)))[0]
 
     async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
@@ -82,11 +82,11 @@ class PostgresStore(ServedStore):
         return written.verify(rows, session_id, head, anchor).rows
 
     async def head(self, session_id: str) -> Head:
-        """Where the journal ends."""
+        """Return the end of the journal."""
         return await self._look(lambda db: reading.head(db, session_id))
 
     async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
-        """The recorded result of a call."""
+        """Return the recorded result of a call."""
 
         async def search(db: Connection) -> ToolResulted | None:
             async for row in reading.backwards(db, session_id):
@@ -98,15 +98,15 @@ class PostgresStore(ServedStore):
         return await self._look(search)
 
     async def info(self, session_id: str) -> SessionInfo:
-        """The session as a list shows it."""
+        """Describe the session."""
         return await self._look(lambda db: reading.info(db, session_id))
 
     async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the latest first."""
+        """List all sessions, the latest first."""
         return await self._look(reading.infos)
 
     async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
-        """Leave something in the session's inbox, from any process."""
+        """Post an item to the session's inbox, from any process."""
         item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
         item = (item_id, kind, data, seams.now())
         seams.point("inbox.before_post")
@@ -115,7 +115,7 @@ class PostgresStore(ServedStore):
         return item_id
 
     async def inbox(self, session_id: str) -> list[InboxItem]:
-        """What was posted and not taken."""
+        """List the items that were posted and not taken."""
         return await self._look(lambda db: reading.inbox(db, session_id))
 
     async def fork(
@@ -126,7 +126,7 @@ class PostgresStore(ServedStore):
         branch_at: int | None,
         metadata: JsonObject | None = None,
     ) -> None:
-        """A new session with these entries and its parent's lineage."""
+        """Create a session with these entries and its parent's lineage."""
         check_identifier(new_id, "session_id")
         copied = without_opening(entries)
         await self._change(
@@ -136,14 +136,14 @@ class PostgresStore(ServedStore):
         )
 
     async def delete(self, session_id: str) -> bool:
-        """Remove the session, its mail and the values only it used; False when there was none."""
+        """Delete the session, its mail and the values only it used; False if there was none."""
         self._check_free(session_id)
         return bool(
             await self._change(lambda db, _writer: changes.remove(db, "id = $1", session_id, set()))
         )
 
     async def prune(self, older_than: float) -> list[str]:
-        """Delete sessions not touched since; those being written here stay."""
+        """Delete sessions not changed since; those being written here stay."""
         held, gone = set(self._held), list[str]()
         while True:
             some = await self._change(
@@ -166,16 +166,16 @@ class PostgresStore(ServedStore):
         return await self._ask(lambda writer: writer.consult(body, context))
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
-        """The books, as far as they are stored."""
+        """List the stored model calls that match."""
         check_filters(which)
         return await self._look(lambda db: reading.calls(db, which))
 
     async def spent(self, since: float) -> tuple[int, float]:
-        """The tokens and dollars of the calls on the books from this time on."""
+        """Sum the tokens and dollars of the calls from this time on."""
         return await self._look(lambda db: reading.sum_spending(db, since))
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Put calls on the books that no journal holds."""
+        """Record calls that no journal holds."""
         if calls:
             written.encode_value(calls, "a model call")
             await self._change(lambda db, writer: changes.record(db, calls, writer.numbers))

@@ -1,4 +1,4 @@
-"""The one thread that speaks to Postgres for a store: an event loop of its own, and connections.
+"""The thread that talks to Postgres for a store: its own event loop and connections.
 
 Rows of many sessions that are ready together go in one statement; several groups may be under way.
 A body has a connection to itself. A session's rows and bodies happen in the order asked, one after
@@ -113,11 +113,11 @@ class Writer:
 
     @property
     def at_work(self) -> bool:
-        """Is there anything that it has not yet answered?"""
+        """Whether any job is unanswered."""
         return bool(self._queue or self._tasks or self.mail.looking)
 
     def put(self, job: Jobs) -> None:
-        """Ask for something, from any thread."""
+        """Queue a job, from any thread."""
         if self._loop is None or self.stopped:
             self._start()
         self._queue.append(job)
@@ -143,7 +143,7 @@ class Writer:
                 self._thread.start()
 
     def stop(self, ended: Callable[[], None] | None = None) -> bool:
-        """Write what is queued and end the thread, which calls `ended` last; False: none runs."""
+        """Write what is queued and end the thread, which calls `ended` last; False if none runs."""
         with self._starting:
             if self.stopped or self._thread is None:
                 self.stopped = True
@@ -272,7 +272,10 @@ class Writer:
             self._go()
 
     async def _write(self, group: list[tuple[Line, list[Append]]], counted: bool) -> bool:
-        """Store rows of sessions; False when all of it has to wait. `counted`: they are the backlog's."""
+        """Store rows of sessions; False when all of them have to wait.
+
+        `counted` tells that the rows are those of the backlog.
+        """
         patience = Patience(self.pool.patience)
         batch: Batch | None = None
         while True:
@@ -308,7 +311,7 @@ class Writer:
         return True
 
     async def _batch(self, connection: Connection, group: list[tuple[Line, list[Append]]]) -> Batch:
-        """The rows as a statement takes them. A session that gives a call a second result loses alone."""
+        """Build a batch; a session that gives a call a second result is left out and fails."""
         wanted = sum(len(job.notes.paid) for _, appends in group for job in appends)
         await self.numbers.refill(connection, wanted)
         batch = Batch()
@@ -399,10 +402,10 @@ class Writer:
             found = self._prepared[connection] = {}
         return found
 
-    # ----------------------------------------------------------------------- what came of it
+    # ----------------------------------------------------------------------- results
 
     def _advance(self, line: Line, count: int) -> None:
-        """So many of the backlog are stored."""
+        """Remove `count` stored jobs from the backlog."""
         for _ in range(count):
             line.backlog.popleft()
         before, line.done = line.done, line.done + count
@@ -412,7 +415,7 @@ class Writer:
             self.news.tell(line.loop, line.owner.on_settled, line.done, None, False)
 
     def _settle(self, line: Line, job: Commit) -> None:
-        """The commit at the head of the backlog has ended."""
+        """Finish the commit at the head of the backlog."""
         if job.place is not None and job.error is None:
             line.stands, job.place = job.place, None
             line.results |= job.fresh
@@ -420,7 +423,7 @@ class Writer:
         self._advance(line, 1)
 
     def _lose(self, line: Line, error: StoreError) -> None:
-        """The session is not ours any more: nothing of it is written."""
+        """Fail all jobs of a session that has another writer."""
         for job in line.backlog:
             if isinstance(job, Commit):
                 job.error, job.entries = job.error or error, ()
@@ -430,7 +433,7 @@ class Writer:
         self.news.tell(line.loop, line.owner.on_settled, line.done, error, True)
 
     def _fail_lines(self, error: StoreError, lines: list[Line]) -> None:
-        """Nothing was written."""
+        """Report to these sessions that nothing was written."""
         for line in lines:
             self._lines.pop(line, None)
             self.news.not_written(line, error)
@@ -441,7 +444,7 @@ class Writer:
     # ----------------------------------------------------------------------- all else
 
     async def open(self, opening: Opening) -> None:
-        """Become a session's writer, and hear of its mail from now on."""
+        """Become a session's writer, and deliver its mail from now on."""
         opening.ended = asyncio.Event()
         await self.mail.begin()
         line: Line | None = None
@@ -459,13 +462,13 @@ class Writer:
             opening.ended.set()
 
     async def undo(self, opening: Opening) -> None:
-        """Whoever opened a session has left: nobody holds it."""
+        """Undo an opening whose caller has left."""
         if opening.ended is not None:
             await opening.ended.wait()
         await self.give_up(opening.line)
 
     async def _beat(self) -> None:
-        """While it holds sessions, it says now and then that it is there."""
+        """Record heartbeats at intervals while the store holds sessions."""
         while True:
             try:
                 if self._holds:
@@ -475,11 +478,11 @@ class Writer:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def give_up(self, line: Line) -> None:
-        """Store that nobody writes to the session any more."""
+        """Record that nobody writes to the session any more."""
         await once(self.pool, lambda c, _trial: give_up(c, line))
 
     async def post(self, session_id: str, item: tuple[str, InboxKind, bytes, float]) -> None:
-        """Leave an item; a writer in this process has it when this returns, as on every store."""
+        """Post an item; a writer in this process has it on return, as on every store."""
         sid = await once(self.pool, lambda c, _trial: post(c, session_id, item))
         await self.mail.wait_for_delivery(sid)
 
@@ -495,7 +498,7 @@ class Writer:
         )
 
     async def consult(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
-        """Run a body that only reads, on a snapshot; without a limit, as it holds nobody up."""
+        """Run a read-only body on a snapshot, without a time limit."""
         return await look(
             self.pool,
             lambda c: run_body(c, self._statements(c), body, context, limited=False),
@@ -516,7 +519,7 @@ class Writer:
         self.news.tell(call.loop, call.settle)
 
     def _refuse_the_rest(self) -> None:
-        """Whoever asked while the thread was ending must not wait for ever."""
+        """Fail the jobs that were queued while the thread was ending."""
         closed = StoreError(f"{self.address}: this store was closed")
         while self._queue:
             found = self._queue.popleft()

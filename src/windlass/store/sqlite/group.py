@@ -1,4 +1,4 @@
-"""One group of the writer: everything that goes into one transaction, and who spoils it.
+"""One batch of the writer: everything that goes into one transaction.
 
 Rows of many sessions are written together, in a handful of statements. Only when one of them does
 not fit (a stale writer, a second result) is the group done again, each session in a savepoint.
@@ -36,7 +36,7 @@ _ROWS = model_calls.inserts("windlass_rows", 9)
 
 
 class Redo(Exception):
-    """Somebody spoils the group; do it again with each in a savepoint of its own."""
+    """A session spoils the batch, which is repeated with each in a savepoint."""
 
 
 class SecondResult(Exception):
@@ -50,7 +50,7 @@ def fill(
     calls: list[Call],
     careful: bool,
 ) -> dict[Line, StoreError]:
-    """Put the group into the open transaction; the sessions that lost, and why."""
+    """Write the batch into the open transaction; return the sessions that failed, and why."""
     lost: dict[Line, StoreError] = {}
     alone = lines if careful else [line for line in lines if line.bodies]
     together = [line for line in lines if line not in alone] if alone else lines
@@ -150,7 +150,7 @@ def _check_results(line: Line, calls: Sequence[str]) -> None:
 
 
 def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> None:
-    """One session on its own: its rows and bodies, in the order asked."""
+    """Write one session on its own: its rows and bodies, in order."""
     standing = line.stands
     where = (line.sid, line.epoch, standing[0], standing[2])
     row = connection.execute(_STANDS, where).fetchone()
@@ -176,7 +176,7 @@ def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> Non
 def _run_body(
     connection: sqlite3.Connection, guard: Guard, line: Line, job: Commit
 ) -> list[Append]:
-    """Run the body; the row to append: what was pending, and the record if it succeeded."""
+    """Run the body; return the row to append: what was pending, and the record on success."""
     pending = [job.pending] if job.pending.count else []
     job.ours = job.ours or job.try_claim()
     if job.error is not None or not job.ours:
@@ -201,7 +201,7 @@ def _run_body(
 
 
 def _run_free_body(connection: sqlite3.Connection, guard: Guard, call: Call) -> None:
-    """Run a body that belongs to no session. One that failed is not run again with its group."""
+    """Run a body that belongs to no session; a failed one is not repeated with its batch."""
     if call.error is not None or call.context is None:
         return
     try:
@@ -218,7 +218,7 @@ def _run_free_body(connection: sqlite3.Connection, guard: Guard, call: Call) -> 
 
 
 class _Savepoint:
-    """Undo what an exception passes through, unless SQLite has undone the whole transaction."""
+    """A savepoint that rolls back on an exception, unless SQLite already has."""
 
     __slots__ = ("connection",)
 
@@ -255,7 +255,7 @@ def _note(connection: sqlite3.Connection, line: Line, job: Append) -> None:
 
 
 def with_record(job: Commit, line: Line) -> Append:
-    """The row of a commit: what was pending, then the record of the body."""
+    """Build the row of a commit: what was pending, then the record of the body."""
     pending = job.pending
     payload = written.encode(job.entries, line.session_id)
     if pending.count and job.entries:
@@ -274,7 +274,7 @@ def with_record(job: Commit, line: Line) -> Append:
 
 
 def stale(line: Line) -> StaleWriter:
-    """The error for a writer whose session is no longer its own."""
+    """Build the error for a writer whose session has another one."""
     return StaleWriter(
         f"session {line.session_id!r} was taken over by another writer, or deleted; "
         "nothing was written here: open it again to go on from where it stands"
@@ -282,7 +282,7 @@ def stale(line: Line) -> StaleWriter:
 
 
 def loss(error: Exception, line: Line) -> StoreError:
-    """What to tell a writer whose rows were not taken."""
+    """Build the error for a writer whose rows were refused."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, SecondResult):

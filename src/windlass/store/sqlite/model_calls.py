@@ -1,4 +1,4 @@
-"""The books in a SQLite file: how rows of model calls are written and read.
+"""Records of model calls in a SQLite file.
 
 What all calls of a run share stands once, in `windlass_runs`; a call names its run by number. The
 view `windlass_model_calls` puts them together for whoever reads the file with SQL of their own.
@@ -44,7 +44,7 @@ _MOST = 2**53  # who counts further does not count
 
 
 def inserts(into: str, width: int) -> list[tuple[int, str]]:
-    """Statements for many rows at once, the largest first: (values it takes, statement)."""
+    """Build statements for many rows at once, the largest first: (values, statement)."""
     row = f"({', '.join('?' * width)})"
     return [
         (rows * width, f"INSERT INTO {into} VALUES {', '.join([row] * rows)}")
@@ -55,7 +55,7 @@ def inserts(into: str, width: int) -> list[tuple[int, str]]:
 def insert(
     connection: sqlite3.Connection, statements: list[tuple[int, str]], values: list[Any]
 ) -> None:
-    """Insert rows given one after another, in few statements: each lets go of Python's lock."""
+    """Insert rows in few statements: each of them releases Python's lock."""
     done = 0
     for size, statement in statements:
         while len(values) - done >= size:
@@ -69,7 +69,7 @@ _FULL = inserts(f"windlass_calls ({_SHARED}, {_OTHERS})", 17)
 
 
 class Page:
-    """What a group adds to the books."""
+    """The records of runs and calls that a batch adds."""
 
     __slots__ = ("_connection", "_next", "full", "plain", "runs")
 
@@ -87,7 +87,7 @@ class Page:
         run: int,
         at: float,
     ) -> int:
-        """Enter what a session's row says of runs and calls; the number of its last run."""
+        """Add the runs and calls of a session's row; return the number of its last run."""
         for entry in paid:
             if type(entry) is RunStarted:
                 run = self.begin(line.session_id, entry)
@@ -138,7 +138,7 @@ class Page:
         )
 
     def begin(self, session: str | None, run: RunStarted | None) -> int:
-        """A run's own line; its number."""
+        """Add a run; return its number."""
         facts: tuple[Any, ...] = (None,) * 8
         if run is not None:
             facts = (
@@ -163,7 +163,7 @@ class Page:
         return number
 
     def copy(self, calls: Iterable[ModelCall]) -> None:
-        """Enter calls that no journal holds."""
+        """Add calls that no journal holds."""
         known: dict[tuple[Any, ...], int] = {}
         for call in calls:
             facts = (
@@ -200,7 +200,7 @@ class Page:
             )
 
     def write(self) -> None:
-        """Put it into the open transaction."""
+        """Write the records into the open transaction."""
         for statements, values in ((_RUNS, self.runs), (_PLAIN, self.plain), (_FULL, self.full)):
             if values:
                 assert self._connection is not None
@@ -212,14 +212,14 @@ def _count(number: int) -> int:
 
 
 def record(connection: sqlite3.Connection, calls: Iterable[ModelCall]) -> None:
-    """Put calls on the books that no journal holds."""
+    """Record calls that no journal holds."""
     page = Page(connection)
     page.copy(calls)
     page.write()
 
 
 def begin(connection: sqlite3.Connection, session: str, entries: Iterable[JournalEntry]) -> int:
-    """The number of the last run in a history that was copied; 0 when there is none."""
+    """Return the number of the last run in a copied history; 0 if there is none."""
     runs = [entry for entry in entries if type(entry) is RunStarted]
     if not runs:
         return 0
@@ -240,7 +240,7 @@ _REALS = frozenset({"at", "gpu_ms", "cost_usd", "latency_ms"})
 
 
 def calls(connection: sqlite3.Connection, which: Which) -> list[ModelCall]:
-    """The calls that are asked for, the oldest first."""
+    """List the calls that match, the oldest first."""
     wheres: list[str] = []
     values: list[Any] = []
     for name, value in check_filters(which).items():
@@ -259,13 +259,13 @@ SPENT = (
 
 
 def sum_spending(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
-    """The tokens and dollars of all calls from this time on."""
+    """Sum the tokens and dollars of all calls from this time on."""
     tokens, usd = connection.execute(f"{SPENT}?", (since,)).fetchone()
     return int(tokens), float(usd)
 
 
 def call_of(row: Sequence[Any]) -> ModelCall:
-    """A call from the columns of `SELECT`."""
+    """Build a call from the columns of `SELECT`."""
     fields: JsonObject = {}
     for name, value in zip(_COLUMNS, row, strict=True):
         kind = str if name in _TEXTS else float if name in _REALS else int

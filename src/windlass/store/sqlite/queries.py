@@ -1,4 +1,4 @@
-"""What is asked of the SQLite file: sessions, rows and mail, as plain functions of a connection."""
+"""Queries on the SQLite file: sessions, rows and mail, given a connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LITERAL = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 def snapshot(connection: sqlite3.Connection, look: Callable[[sqlite3.Connection], T]) -> T:
-    """Read several things as of one moment."""
+    """Read several things in one snapshot."""
     connection.execute("BEGIN")
     try:
         return look(connection)
@@ -39,7 +39,7 @@ INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branch
 
 
 def find(connection: sqlite3.Connection, session_id: str) -> Found:
-    """The session's number, epoch, row count, entry count, head, the key of its last row, and the run."""
+    """Find a session's number, epoch, counts, head, last key and run, or raise."""
     found = look_up(connection, session_id)
     if found is None:
         raise unknown(connection, session_id)
@@ -47,7 +47,7 @@ def find(connection: sqlite3.Connection, session_id: str) -> Found:
 
 
 def look_up(connection: sqlite3.Connection, session_id: str) -> Found | None:
-    """The same, or None."""
+    """Find a session, or return None."""
     found = connection.execute(
         "SELECT sid, epoch, rows, entries, head, last_key, run FROM windlass_sessions WHERE id = ?",
         (session_id,),
@@ -58,7 +58,7 @@ def look_up(connection: sqlite3.Connection, session_id: str) -> Found | None:
 
 
 def unknown(connection: sqlite3.Connection, session_id: str) -> NoSuchSession:
-    """The error for an id that is not there, with the nearest that is."""
+    """Build the error for an unknown id, with the nearest one."""
     latest = connection.execute(
         "SELECT id FROM windlass_sessions ORDER BY updated_at DESC LIMIT 1000"
     )
@@ -68,13 +68,13 @@ def unknown(connection: sqlite3.Connection, session_id: str) -> NoSuchSession:
 
 
 def head(connection: sqlite3.Connection, session_id: str) -> Head:
-    """Where the journal ends."""
+    """Return the end of the journal."""
     found = find(connection, session_id)
     return Head(found[2], found[4])
 
 
 def info(connection: sqlite3.Connection, session_id: str) -> SessionInfo:
-    """One session as a list shows it."""
+    """Describe one session."""
     row = connection.execute(f"{INFO} WHERE id = ?", (session_id,)).fetchone()
     if row is None:
         raise unknown(connection, session_id)
@@ -85,7 +85,7 @@ def info(connection: sqlite3.Connection, session_id: str) -> SessionInfo:
 
 
 def infos(connection: sqlite3.Connection) -> list[SessionInfo]:
-    """All sessions, the latest first."""
+    """List all sessions, the latest first."""
     children: dict[str, list[str]] = {}
     for parent, child in connection.execute(
         "SELECT parent_id, id FROM windlass_sessions WHERE parent_id IS NOT NULL ORDER BY sid"
@@ -97,13 +97,13 @@ def infos(connection: sqlite3.Connection) -> list[SessionInfo]:
 
 
 def silences(connection: sqlite3.Connection) -> dict[str, float]:
-    """How many seconds ago each store that holds sessions gave a sign of life."""
+    """Return the seconds since the last heartbeat of each store."""
     now = seams.now()
     return {store: now - at for store, at in connection.execute("SELECT * FROM windlass_beats")}
 
 
 def silent(connection: sqlite3.Connection, stored: str) -> float | None:
-    """The same for the store of a holder; None when there was no sign."""
+    """Return the seconds since the last heartbeat of a holder's store, or None."""
     holder = holders.decode(stored)
     if holder is None:
         return None
@@ -115,7 +115,10 @@ def silent(connection: sqlite3.Connection, stored: str) -> float | None:
 def info_of(
     row: tuple[Any, ...], child_ids: tuple[str, ...], silent: Mapping[str, float]
 ) -> SessionInfo:
-    """A session from the columns of `INFO`; `silent`: since when each store gave no sign of life."""
+    """Build a session's description from the columns of `INFO`.
+
+    `silent` has the seconds since the last heartbeat of each store.
+    """
     holder = holders.decode(row[10])
     alive = holder is not None and is_alive(holder, row[0], silent.get(holder.store))
     return SessionInfo(
@@ -146,19 +149,19 @@ def _plain(text: Any, session_id: str, kind: type[T]) -> T:
 
 
 def next_key(connection: sqlite3.Connection) -> int:
-    """The key of the next row, while nobody else can write."""
+    """Return the key of the next row; the caller holds the write lock."""
     return connection.execute("SELECT coalesce(max(key), 0) + 1 FROM windlass_rows").fetchone()[0]
 
 
 def rows(connection: sqlite3.Connection, session_id: str) -> list[Row]:
-    """The session's rows, with their large values back in place."""
+    """Return the session's rows, with their large values restored."""
     found = list(backwards(connection, session_id))
     found.reverse()
     return found
 
 
 def backwards(connection: sqlite3.Connection, session_id: str) -> Iterator[Row]:
-    """The same from the last to the first: each names the one before it."""
+    """Yield the rows from the last to the first: each names the one before it."""
     sid, _epoch, seq, _entries, _head, key, _run = find(connection, session_id)
     while seq or key:
         seq -= 1
@@ -195,7 +198,7 @@ def _bytes(value: object) -> bool:
 
 
 def split(payload: bytes) -> tuple[bytes, str | None, list[tuple[bytes, bytes]]]:
-    """Cut the large strings out of a row: what is left, where they were, and the strings by digest.
+    """Cut large strings out of a row; return the rest, their places, and them by digest.
 
     A cut is a place in the bytes that are left and the digest of what stood there, so that joining
     gives back the very bytes the chain covers.
@@ -235,7 +238,7 @@ def _join_row(
 
 
 def places_of(session_id: str, seq: int, cuts: str) -> list[tuple[int, bytes]]:
-    """Where large values were cut out of a row, and their names."""
+    """Parse the places and digests of the large values cut out of a row."""
     try:
         places = msgspec.json.decode(cuts, type=list[tuple[int, str]])
         return [(place, bytes.fromhex(name)) for place, name in places]
@@ -252,7 +255,7 @@ def join_row(
     places: Iterable[tuple[int, bytes]],
     data: Callable[[bytes], object],
 ) -> bytes:
-    """The row with its large values back in place; `data` finds one by its name."""
+    """Restore the large values of a row; `data` finds one by its digest."""
     pieces: list[bytes] = []
     done = 0
     for place, name in places:
@@ -268,7 +271,7 @@ def join_row(
 
 
 def inbox(connection: sqlite3.Connection, session_id: str) -> list[InboxItem]:
-    """What was posted to the session and not taken."""
+    """Return the items posted to the session and not taken."""
     sid = find(connection, session_id)[0]
     return [item for _n, item in mail_of(connection, sid, session_id)]
 
@@ -276,7 +279,7 @@ def inbox(connection: sqlite3.Connection, session_id: str) -> list[InboxItem]:
 def mail_of(
     connection: sqlite3.Connection, sid: int, session_id: str
 ) -> list[tuple[int, InboxItem]]:
-    """The same with the number of each item."""
+    """Return the items posted to the session with their numbers."""
     found = connection.execute(
         "SELECT n, id, kind, payload, at FROM windlass_inbox WHERE sid = ? ORDER BY n", (sid,)
     )
@@ -286,7 +289,7 @@ def mail_of(
 def mail_after(
     connection: sqlite3.Connection, seen: int, sessions: Callable[[int], str | None]
 ) -> Iterable[tuple[int, int, InboxItem | None]]:
-    """Everything posted since: its number, its session, and the item where `sessions` names one."""
+    """Yield everything posted since: its number, session, and item if `sessions` knows it."""
     found = connection.execute(
         "SELECT n, sid, id, kind, payload, at FROM windlass_inbox WHERE n > ? ORDER BY n", (seen,)
     )
@@ -296,6 +299,6 @@ def mail_after(
 
 
 def item_of(session_id: str, fields: Sequence[Any]) -> InboxItem:
-    """An item from its id, kind, payload and time."""
+    """Build an item from its id, kind, payload and time."""
     id_, kind, payload, at = fields
     return InboxItem(id_, kind, _plain(payload, session_id, object), at)

@@ -1,4 +1,4 @@
-"""The SQLite file: its tables, how a connection to it is made, and what its errors mean."""
+"""The SQLite file: its tables, connections to it, and its errors."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ ROLLBACK = "ROLLBACK /* windlass */"
 
 
 def commit(connection: sqlite3.Connection) -> None:
-    """The only way a transaction ends well."""
+    """Commit the transaction; every transaction ends here."""
     seams.point("journal.before_commit")
     connection.execute(COMMIT)
     seams.point("journal.after_commit")
@@ -130,7 +130,7 @@ def connect(
     add_tables: bool = False,
     identify: Callable[[Path], str] | None = None,
 ) -> sqlite3.Connection:
-    """A connection for the writer: the file, its folder and its tables are made when missing.
+    """Connect the writer; create the file, its folder and its tables when missing.
 
     `add_tables`: also in a database of others. `identify`: the id that the store must have.
     """
@@ -170,7 +170,7 @@ def _check_id(connection: sqlite3.Connection, path: Path, store_id: str | None) 
 
 
 def _to_wal(connection: sqlite3.Connection, busy_timeout: float) -> str:
-    """Change to a write-ahead log. While another process does so, SQLite says no without waiting."""
+    """Switch to a write-ahead log, with retries while another process does so."""
     until = seams.monotonic() + busy_timeout
     while True:
         try:
@@ -191,7 +191,7 @@ def connect_reader(
     beside_writer: bool = True,
     identify: Callable[[Path], str] | None = None,
 ) -> sqlite3.Connection | None:
-    """A connection that only reads, beside the writer or alone.
+    """Connect read-only, beside the writer or alone.
 
     Alone, it checks the file as the writer does; None: an older version made the file, and only a
     writer can bring it up to this one.
@@ -221,7 +221,7 @@ def connect_reader(
 
 
 def _is_current(connection: sqlite3.Connection, path: Path, store_id: str | None) -> bool:
-    """Are the tables ours and of this version? False: a writer has to make or upgrade them."""
+    """Check that the tables are Windlass's and current; False if a writer must update them."""
     if not check_schema(connection, path, KNOWN, add_tables=False):
         return False
     _check_id(connection, path, store_id)
@@ -279,7 +279,7 @@ UPGRADES: dict[int, str] = {
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring a file of an older version up to this one."""
+    """Upgrade a file of an older version."""
     connection.execute(BEGIN)
     try:
         found = int(_version(connection) or SCHEMA)  # another process may have been faster
@@ -332,12 +332,12 @@ PASSING = {
 
 
 def code_of(error: BaseException) -> int:
-    """SQLite's primary result code, or 0."""
+    """Return SQLite's primary result code, or 0."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def meaning(error: BaseException, path: Path) -> StoreError:
-    """What to tell a person about SQLite's error."""
+    """Build the `StoreError` that explains SQLite's error."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""Is a SQLite file ours to open? What lies beside it, and whether its tables are the known ones.
+"""Checks that a SQLite file can be trusted: the files beside it, and its tables.
 
 A file can come from somewhere else. A rollback journal beside it makes SQLite write, and remove
 files; a trigger, a view or a generated column in it runs with our own statements.
@@ -29,7 +29,7 @@ _pause = threading.Event()  # nobody sets it
 
 
 class Layout(NamedTuple):
-    """A table as it was declared: its columns and constraints in no order, and what follows them."""
+    """A declared table: its columns and constraints in any order, and its options."""
 
     lines: frozenset[str]
     tail: str
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
 
 
 def check_files(path: Path) -> None:
-    """Raise `StoreError` unless SQLite may open the file: it is none, or a regular one of ours.
+    """Raise `StoreError` unless SQLite may safely open the file.
 
     A descriptor of the file is never opened here: closing it would drop SQLite's locks.
     """
@@ -61,7 +61,7 @@ def check_files(path: Path) -> None:
 
 
 def _is_of_a_store_being_made(path: Path, journal: str) -> bool:
-    """Was a process killed while it made the store? Then there is nothing in it yet to undo.
+    """Check whether a journal was left by a process killed while it created the store.
 
     SQLite removes the file that the end of a journal names; such a journal is nobody's here.
     """
@@ -76,7 +76,7 @@ def _is_of_a_store_being_made(path: Path, journal: str) -> bool:
 
 
 def harden(connection: sqlite3.Connection) -> None:
-    """What is declared in the file may call no function with an effect, nor damage the file."""
+    """Forbid functions with side effects in the schema, and damage to the file."""
     connection.execute("PRAGMA trusted_schema = OFF")
     if sys.version_info >= (3, 12):
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
@@ -88,7 +88,7 @@ def harden(connection: sqlite3.Connection) -> None:
 def check_schema(
     connection: sqlite3.Connection, path: Path, known: str, *, add_tables: bool
 ) -> bool:
-    """Does the database hold our tables? Raises `StoreError` unless they are as `known` says.
+    """Check that the database holds the tables as `known` declares; raise on any other.
 
     False: it is empty, or the tables may be added to what others keep in it.
     """
@@ -137,7 +137,7 @@ _LIVE_WORDS: Final = frozenset({"as", "generated", "check", "collate", "referenc
 
 
 def _is_plain(line: str) -> bool:
-    """A column or a constraint without an expression."""
+    """Check that a column or constraint has no expression."""
     return _PLAIN.fullmatch(line) is not None and _LIVE_WORDS.isdisjoint(line.split())
 
 
@@ -154,7 +154,7 @@ def _strange(path: Path, what: str) -> StoreError:
 
 @functools.lru_cache(4)
 def _parse(known: str) -> tuple[dict[str, Layout], frozenset[str]]:
-    """The tables by name, and every other statement."""
+    """Parse the tables by name, and every other statement."""
     layouts: dict[str, Layout] = {}
     others: set[str] = set()
     for statement in filter(None, map(_normal, known.split(";"))):

@@ -1,4 +1,4 @@
-"""Changes to whole sessions, as plain functions of a connection: open, fork, remove."""
+"""Changes to whole sessions, given a connection: open, fork, remove."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.store.threaded.store import Opening
 
 
 def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
-    """The session's first row, or its next epoch; more than once if the group is done again."""
+    """Store the session's first row or its next epoch; safe to repeat."""
     line, opening.entries = opening.line, None
     row = sqlite_queries.look_up(db, line.session_id)
     if row is None:
@@ -50,7 +50,7 @@ def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
 
 
 def give_up(db: sqlite3.Connection, line: Line) -> None:
-    """Nobody writes to the session any more, unless it has a new writer."""
+    """Clear the holder of the session, unless it has a new writer."""
     db.execute(
         "UPDATE windlass_sessions SET holder = NULL WHERE sid = ? AND epoch = ?",
         (line.sid, line.epoch),
@@ -58,7 +58,7 @@ def give_up(db: sqlite3.Connection, line: Line) -> None:
 
 
 def beat(db: sqlite3.Connection, store: str) -> None:
-    """The store is there; those that have said nothing for a day are forgotten."""
+    """Record a heartbeat of the store; remove those older than a day."""
     now = seams.now()
     db.execute("INSERT OR REPLACE INTO windlass_beats VALUES (?, ?)", (store, now))
     db.execute("DELETE FROM windlass_beats WHERE at < ?", (now - 86_400.0,))
@@ -71,7 +71,7 @@ def _insert(
     at: float,
     holder: str | None = None,
 ) -> sqlite_queries.Found:
-    """A new session with its first row."""
+    """Insert a session with its first row."""
     payload = written.encode(entries, opened.session_id)
     genesis = written.genesis(opened.session_id)
     hash_ = written.link(genesis, 0, at, written.digest(payload))

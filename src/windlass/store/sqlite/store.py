@@ -1,6 +1,6 @@
 """Sessions in a SQLite file: durable, shared by threads and processes, one writer thread per store.
 
-What is on disk and how: `schema`, `reading`. How it gets there: `writer`.
+The tables are in `schema`, the reads in `queries`, the writes in `writer`.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class SqliteStore(ServedStore):
         self._ready = False
 
     def require_id(self, identify: Callable[[Path], str]) -> None:
-        """Open the file only if it has the id that `identify(path)` tells; a new one gets it."""
+        """Open the file only if it has the id that `identify(path)` returns; a new one gets it."""
         self._writer.identify = identify
 
     def allow_adding_tables(self) -> None:
-        """Our tables may be added to a database of others."""
+        """Allow the tables to be added to a database that holds others."""
         self._writer.add_tables = True
 
     async def _become_writer(self, opening: Opening) -> None:
@@ -95,13 +95,13 @@ class SqliteStore(ServedStore):
         return lambda db: changes.give_up(db, opening.line)
 
     async def give_up(self, line: Line) -> None:
-        """Store that nobody writes to the session any more."""
+        """Record that nobody writes to the session any more."""
         finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.put(Call(lambda db: changes.give_up(db, line), finished, None))
         await finished
 
     async def read(self, session_id: str) -> list[JournalEntry]:
-        """The session's entries, as far as they are on disk."""
+        """Return the stored entries of the session."""
         return await self._read(
             lambda db: written.decode_rows(
                 sqlite_queries.snapshot(db, lambda db: sqlite_queries.rows(db, session_id)),
@@ -110,7 +110,7 @@ class SqliteStore(ServedStore):
         )
 
     async def rows(self, session_id: str) -> list[Row]:
-        """The session's rows."""
+        """Return the session's rows."""
         return await self._read(
             lambda db: sqlite_queries.snapshot(db, lambda db: sqlite_queries.rows(db, session_id))
         )
@@ -131,11 +131,11 @@ class SqliteStore(ServedStore):
         return await self._read(check)
 
     async def head(self, session_id: str) -> Head:
-        """Where the journal ends."""
+        """Return the end of the journal."""
         return await self._read(lambda db: sqlite_queries.head(db, session_id))
 
     async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
-        """The recorded result of a call."""
+        """Return the recorded result of a call."""
 
         def look(db: sqlite3.Connection) -> ToolResulted | None:
             for row in sqlite_queries.backwards(db, session_id):
@@ -147,17 +147,17 @@ class SqliteStore(ServedStore):
         return await self._read(lambda db: sqlite_queries.snapshot(db, look))
 
     async def info(self, session_id: str) -> SessionInfo:
-        """The session as a list shows it."""
+        """Describe the session."""
         return await self._read(
             lambda db: sqlite_queries.snapshot(db, lambda db: sqlite_queries.info(db, session_id))
         )
 
     async def sessions(self) -> list[SessionInfo]:
-        """All sessions, the latest first."""
+        """List all sessions, the latest first."""
         return await self._read(lambda db: sqlite_queries.snapshot(db, sqlite_queries.infos))
 
     async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
-        """Leave something in the session's inbox, from any process."""
+        """Post an item to the session's inbox, from any process."""
         item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
         at = seams.now()
 
@@ -177,7 +177,7 @@ class SqliteStore(ServedStore):
         return item_id
 
     async def inbox(self, session_id: str) -> list[InboxItem]:
-        """What was posted and not taken."""
+        """List the items that were posted and not taken."""
         return await self._read(
             lambda db: sqlite_queries.snapshot(db, lambda db: sqlite_queries.inbox(db, session_id))
         )
@@ -190,7 +190,7 @@ class SqliteStore(ServedStore):
         branch_at: int | None,
         metadata: JsonObject | None = None,
     ) -> None:
-        """A new session with these entries and its parent's lineage."""
+        """Create a session with these entries and its parent's lineage."""
         check_identifier(new_id, "session_id")
         copied = without_opening(entries)
         await self._write(
@@ -198,14 +198,14 @@ class SqliteStore(ServedStore):
         )
 
     async def delete(self, session_id: str) -> bool:
-        """Remove the session, its mail and the values only it used; False when there was none."""
+        """Delete the session, its mail and the values only it used; False if there was none."""
         self._check_free(session_id)
         return await self._write(
             lambda db: bool(changes.remove(db, "id = ?", (session_id,), set()))
         )
 
     async def prune(self, older_than: float) -> list[str]:
-        """Delete sessions not touched since; those being written here stay."""
+        """Delete sessions not changed since; those being written here stay."""
         held = set(self._held)
         return await self._write(
             lambda db: changes.remove(db, "updated_at < ?", (older_than,), held)
@@ -225,16 +225,16 @@ class SqliteStore(ServedStore):
         )
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
-        """The books, as far as they are on disk."""
+        """List the stored model calls that match."""
         check_filters(which)
         return await self._read(lambda db: model_calls.calls(db, which))
 
     async def spent(self, since: float) -> tuple[int, float]:
-        """The tokens and dollars of the calls on the books from this time on."""
+        """Sum the tokens and dollars of the calls from this time on."""
         return await self._read(lambda db: model_calls.sum_spending(db, since))
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Put calls on the books that no journal holds."""
+        """Record calls that no journal holds."""
         if calls:
             written.encode_value(calls, "a model call")
             await self._write(lambda db: model_calls.record(db, calls))
@@ -296,16 +296,16 @@ class SqliteStore(ServedStore):
             self._reader = None
 
     def after_fork(self) -> list[object]:
-        """In a forked child: refuse everything, and give up the connections unclosed."""
+        """Refuse all use in a forked child, and drop the connections unclosed."""
         return [self._writer.connection, self._reader, *super().after_fork()]
 
 
 def _nothing(_db: sqlite3.Connection) -> None:
-    """Makes the writer connect, and the tables with it."""
+    """Do nothing: the writer connects and creates the tables."""
 
 
 def _check_unanswered(db: sqlite3.Connection, session_id: str, payload: object) -> None:
-    """Refuse a second answer to a question; the transaction writes, so nobody else does meanwhile."""
+    """Refuse a second answer to a question; no other writer can interfere."""
     check = check_for("decision", payload, sqlite_queries.inbox(db, session_id))
     if check is None:
         return

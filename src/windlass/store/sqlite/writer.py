@@ -1,4 +1,4 @@
-"""The one thread that writes a SQLite file: it drains a queue and commits what it found together.
+"""The thread that writes a SQLite file: it drains a queue into one commit at a time.
 
 A group is one transaction. Each session's rows are fenced by the session's epoch and head, so a
 stale writer loses alone. Whatever cannot be written now (a full disk, a held database) stays in its
@@ -73,7 +73,7 @@ class Writer:
 
     @property
     def at_work(self) -> bool:
-        """Is there anything that it has not yet answered?"""
+        """Whether any job is unanswered."""
         thread = self._thread
         if thread is None or not thread.is_alive():
             return False
@@ -92,7 +92,7 @@ class Writer:
         self._queue.put(job)
 
     def stop(self, ended: Callable[[], None] | None = None) -> bool:
-        """Write what is queued and end the thread, which calls `ended` last; False: none runs."""
+        """Write what is queued and end the thread, which calls `ended` last; False if none runs."""
         with self._starting:
             self.stopped = True
             self.put = self._first_put
@@ -165,7 +165,7 @@ class Writer:
         return jobs
 
     def _take(self, jobs: list[Job], found: Jobs) -> None:
-        """Add what was found, and all else that is there."""
+        """Add a job, and all others that are queued."""
         while True:
             if isinstance(found, list):
                 jobs += found
@@ -200,7 +200,7 @@ class Writer:
                 return
 
     def _beat(self) -> None:
-        """Now and then, while it holds sessions, it says that it is there."""
+        """Record a heartbeat at intervals while the store holds sessions."""
         connection = self.connection
         if connection is None or seams.monotonic() - self._beat_at < BEAT_SECONDS:
             return
@@ -213,7 +213,7 @@ class Writer:
             self._roll_back()
             log.warning("%s: cannot say that this process is there: %s", self.path, error)
 
-    # ----------------------------------------------------------------------- what came of it
+    # ----------------------------------------------------------------------- results
 
     def _settle_lines(
         self, lines: list[Line], calls: list[Call], lost: dict[Line, StoreError]
@@ -240,7 +240,7 @@ class Writer:
             self._news.tell(call.loop, call.settle)
 
     def _fail_lines(self, error: StoreError, lines: list[Line], calls: list[Call]) -> None:
-        """Nothing was written."""
+        """Report to these sessions and calls that nothing was written."""
         for line in lines:
             self._news.not_written(line, error)
         for call in calls:
@@ -250,7 +250,7 @@ class Writer:
     # ----------------------------------------------------------------------- mail
 
     def _look_for_mail(self) -> None:
-        """Hand posts to open sessions, those of other processes too."""
+        """Deliver posts to open sessions, also those of other processes."""
         connection = self.connection
         if connection is None or not self.lines:
             return
@@ -277,11 +277,11 @@ class Writer:
         return None if line is None else line.session_id
 
     def mail_was_posted(self, _value: object = None) -> None:
-        """Our own commits do not change the version that we watch; so say it."""
+        """Force a check for mail: own commits do not change the watched version."""
         self._version = -1
 
     def _refuse_the_rest(self) -> None:
-        """Whoever asked while the thread was ending must not wait for ever."""
+        """Fail the jobs that were queued while the thread was ending."""
         closed = StoreError(f"{self.path}: this store was closed")
         try:
             while True:

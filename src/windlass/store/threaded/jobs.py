@@ -1,4 +1,4 @@
-"""What is asked of the writer thread: rows to append, bodies to run, and other changes."""
+"""Jobs of the writer thread: rows to append, bodies to run, and other changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOWHERE: Place = (0, 0, b"", 0, 0)
 
 
 class Line:
-    """The writer's side of a journal: where it stands, and what waits to be written."""
+    """The writer's side of a journal: its position, and what waits to be written."""
 
     __slots__ = (
         "asks",
@@ -56,7 +56,7 @@ class Line:
 
 
 class Owner(Protocol):
-    """The journal on its event loop; the writer calls these through it, never directly."""
+    """The journal on its event loop; the writer calls it through that loop, never directly."""
 
     def on_settled(self, done: int, error: StoreError | None, final: bool) -> None: ...
 
@@ -127,11 +127,11 @@ class Commit:
 
     @property
     def line(self) -> Line:
-        """Whose commit it is."""
+        """The session of the commit."""
         return self.pending.line
 
     def try_claim(self) -> bool:
-        """True for the one who asks first."""
+        """Claim the commit; True for the first caller only."""
         try:
             self.claim.pop()
         except IndexError:
@@ -139,7 +139,7 @@ class Commit:
         return True
 
     def is_abandoned(self) -> bool:
-        """Has the caller left? For the writer to ask, who need not begin then, or begin again."""
+        """Check whether the caller has left, so that the writer need not begin or repeat."""
         return self.unwanted or not (self.ours or self.claim)
 
 
@@ -164,7 +164,7 @@ class Call:
         self.error: BaseException | None = None
 
     def settle(self) -> None:
-        """Tell the caller; runs on its event loop."""
+        """Set the result for the caller; runs on the caller's event loop."""
         if self.finished.done():
             return
         if self.error is not None:
@@ -174,7 +174,7 @@ class Call:
 
 
 class Again:
-    """Try a backlog once more."""
+    """A request to retry a backlog."""
 
     __slots__ = ("line",)
 
@@ -183,7 +183,7 @@ class Again:
 
 
 class Forget:
-    """The session was given up: no more mail for it."""
+    """A notice that the session was released and gets no more mail."""
 
     __slots__ = ("line",)
 

@@ -1,4 +1,4 @@
-"""A session as its writer holds it, where a thread writes: rows are closed here and handed to it.
+"""The journal of a session that a thread writes: rows are closed here and queued.
 
 What becomes of them comes back through `on_settled`, `on_committed` and `on_delivered`, on the event loop.
 """
@@ -35,15 +35,15 @@ class Keeper(Protocol):
     outboxes: Outboxes
 
     def put(self, job: Jobs) -> None:
-        """Hand something to the thread."""
+        """Queue a job for the thread."""
         ...
 
     def check_usable(self) -> None:
-        """Raise what a store says that was closed, or opened before a fork."""
+        """Raise the error of a store that was closed, or opened before a fork."""
         ...
 
     def holds(self, journal: HandedJournal) -> bool:
-        """True while the journal is the session's writer here."""
+        """Check whether the journal is the session's writer here."""
         ...
 
     def release(self, journal: HandedJournal) -> None:
@@ -51,12 +51,12 @@ class Keeper(Protocol):
         ...
 
     async def give_up(self, line: Line) -> None:
-        """Store that nobody writes to the session any more."""
+        """Record that nobody writes to the session any more."""
         ...
 
 
 class HandedJournal:
-    """A session in a database, in the hands of its writer."""
+    """A session in a database, held by its writer."""
 
     immediate: bool = False
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
@@ -92,11 +92,11 @@ class HandedJournal:
 
     @property
     def line(self) -> Line:
-        """The writer's side of it."""
+        """The writer's side of the journal."""
         return self._line
 
     def flush(self) -> None:
-        """Close the row and hand it to the writer; what cannot be written is taken back and raised."""
+        """Close the row and queue it for the writer; raise if an entry cannot be encoded."""
         if len(self.entries) != self._flushed and self._failed is None:
             row = self._close_row()
             self._store.check_usable()
@@ -126,7 +126,7 @@ class HandedJournal:
         return Append(self._line, payload, len(fresh), at, notes, takes, holder)
 
     async def durable(self) -> None:
-        """Wait until every row handed on is on disk."""
+        """Wait until every queued row is on disk."""
         if self._failed is not None:
             raise _again(self._failed)
         line = self._line
@@ -169,7 +169,7 @@ class HandedJournal:
         self._taking.append(item)
 
     async def close(self) -> None:
-        """Flush, wait, and give the session up. A full disk leaves it open, to be closed later."""
+        """Flush, wait, and release the session. A full disk leaves it open, to be closed later."""
         if self._store.holds(self):
             self.flush()
             try:
@@ -180,7 +180,7 @@ class HandedJournal:
                     self._store.release(self)
 
     async def leave(self) -> None:
-        """Nobody writes to the session any more: other processes need not ask whether we live."""
+        """Record that nobody writes to the session, so that others need not check the process."""
         if self._holding and self._failed is None:
             self._holding = False
             try:
@@ -191,7 +191,7 @@ class HandedJournal:
     # ----------------------------------------------------------------------- from the writer
 
     def on_settled(self, done: int, error: StoreError | None, final: bool) -> None:
-        """So many rows are on disk, or why not."""
+        """Learn how many rows are on disk, or why not."""
         if error is None:
             self._stalled = False
         elif final:
@@ -210,7 +210,7 @@ class HandedJournal:
                 self._waiting.append((needed, finished))
 
     def on_committed(self, job: Commit) -> None:
-        """A commit has ended: its record takes the place it has on disk."""
+        """Insert the record of an ended commit at its place on disk."""
         recorded, at = job.entries, job.index
         place = self._commits.index(job)
         del self._commits[place]
@@ -229,14 +229,14 @@ class HandedJournal:
             job.finished.set_exception(job.error)
 
     def on_delivered(self, items: list[InboxItem]) -> None:
-        """Mail has come."""
+        """Take new mail."""
         self.mail += items
         if self.on_mail is not None:
             self.on_mail()
 
 
 async def until(finished: asyncio.Future[Any]) -> None:
-    """Wait for it however often this task is cancelled meanwhile."""
+    """Wait for the future, however often this task is cancelled meanwhile."""
     while not finished.done():
         try:
             await asyncio.wait([finished])
@@ -247,7 +247,7 @@ async def until(finished: asyncio.Future[Any]) -> None:
 
 
 def _again(error: StoreError) -> StoreError:
-    """The same error, to be raised once more with a traceback of its own."""
+    """Copy an error, to be raised again with a traceback of its own."""
     copy = type(error)(*error.args)
     copy.__cause__, copy.unwritten = error, error.unwritten
     return copy

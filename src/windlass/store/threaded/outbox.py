@@ -1,4 +1,4 @@
-"""Rows on their way to the writer. What nobody waits for yet gathers a moment, and then all goes.
+"""Rows on their way to the writer, gathered for a moment and then sent together.
 
 A commit costs about the same for one row as for a hundred, so a row that is in no hurry goes along
 with the next one that is.
@@ -16,7 +16,7 @@ GATHER_SECONDS = 0.01  # no more than a commit takes
 
 
 class Outbox:
-    """The rows of one event loop; only its thread comes here."""
+    """The queued rows of one event loop; used by its thread only."""
 
     __slots__ = ("_going", "_hurried", "_loop", "_put", "_rows")
 
@@ -27,20 +27,20 @@ class Outbox:
         self._hurried = False
 
     def hold(self, row: Append) -> None:
-        """Take a row; it goes soon."""
+        """Queue a row; it is sent soon."""
         self._rows.append(row)
         if self._going is None:
             self._going = self._loop.call_later(GATHER_SECONDS, self.send)
 
     def hurry(self) -> None:
-        """Somebody waits: all goes as soon as the tasks that are ready have had their say."""
+        """Send all rows as soon as the tasks that are ready have run."""
         if self._rows and not self._hurried:
             self._hurried = True
             self._stay()
             self._going = self._loop.call_soon(self.send)
 
     def send(self) -> None:
-        """Hand everything to the writer now."""
+        """Send everything to the writer now."""
         self._stay()
         self._hurried = False
         rows, self._rows = self._rows, []
@@ -59,14 +59,14 @@ class Outbox:
 
 
 class Outboxes:
-    """Those of a store: one for each event loop that writes to it."""
+    """The outboxes of a store: one for each event loop that writes to it."""
 
     def __init__(self, put: Callable[[Jobs], None]) -> None:
         self._put = put
         self._by_loop: dict[asyncio.AbstractEventLoop, Outbox] = {}
 
     def of(self, loop: asyncio.AbstractEventLoop) -> Outbox:
-        """Where the rows of this loop gather."""
+        """Return the outbox of this loop."""
         found = self._by_loop.get(loop)
         if found is None:
             for old in [old for old in self._by_loop if old.is_closed()]:
@@ -75,6 +75,6 @@ class Outboxes:
         return found
 
     def send(self) -> None:
-        """Everything goes now: the store is being closed."""
+        """Send everything now: the store is being closed."""
         for outbox in list(self._by_loop.values()):
             outbox.send()

@@ -1,4 +1,4 @@
-"""What every store does that a thread writes for: hold sessions, count its users, survive a fork.
+"""The base of stores with a writer thread: held sessions, users, forks.
 
 How rows get where they are kept is the affair of `sqlite` and `postgres`.
 """
@@ -37,13 +37,13 @@ EXIT_SECONDS = 5.0
 
 
 class Thread(Protocol):
-    """Who writes for a store."""
+    """The thread that writes for a store."""
 
     stopped: bool
     put: Callable[[Jobs], None]
 
     def stop(self, ended: Callable[[], None] | None = None) -> bool:
-        """Write what is queued and end, calling `ended` last; False: it never began."""
+        """Write what is queued and end, calling `ended` last; False if it never began."""
         ...
 
     def join(self, timeout: float | None = None) -> None:
@@ -52,7 +52,7 @@ class Thread(Protocol):
 
 
 class Opening:
-    """Becoming a session's writer: the row that says so, or the next epoch."""
+    """A request to become a session's writer, by its first row or next epoch."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Opening:
 
 
 class ServedStore:
-    """Several event loops and threads may share it; a process of its own opens its own."""
+    """A store that several event loops and threads share; each process opens its own."""
 
     def __init__(self, place: object, thread: Thread) -> None:
         self._place, self._thread = place, thread
@@ -133,22 +133,22 @@ class ServedStore:
         return journal
 
     async def _become_writer(self, opening: Opening) -> None:
-        """Store that it is ours, and find out what it holds."""
+        """Record the new writer, and read what the session holds."""
         raise NotImplementedError
 
     def _abandon(self, opening: Opening) -> None:
-        """Whoever wanted to open it has left: what may be on its way to the store is undone."""
+        """Undo an opening whose caller has left."""
         if not self._closed and not self._forked:
             finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._thread.put(Call(self._undoing(opening), finished, None))
             finished.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _undoing(self, opening: Opening) -> Callable[[Any], Any]:
-        """What the thread does so that nobody holds the session."""
+        """Build the work that clears the session's holder."""
         raise NotImplementedError
 
     def share(self) -> bool:
-        """One more user, who will call `aclose` too; False once it is closed or left behind a fork."""
+        """Count one more user, who will call `aclose` too; False once closed or forked."""
         with self._counting:
             if self._closed or self._forked:
                 return False
@@ -156,7 +156,7 @@ class ServedStore:
             return True
 
     async def aclose(self) -> None:
-        """Write what is queued and end all that was begun. Journals still open take no more rows."""
+        """Write what is queued and end all threads. Open journals take no more rows."""
         with self._counting:
             self._users -= 1
             if self._users > 0 or self._closed:
@@ -180,18 +180,18 @@ class ServedStore:
         self._held.clear()
 
     async def _end_readers(self) -> None:
-        """Whoever reads beside the thread ends first."""
+        """Close the readers beside the thread."""
 
     # ----------------------------------------------------------------------- for its journals
 
     def put(self, job: Jobs) -> None:
-        """Hand something to the thread."""
+        """Queue a job for the thread."""
         if self._forked:
             self.check_usable()
         self._thread.put(job)
 
     def check_usable(self) -> None:
-        """Raise what a store says that was closed, or opened before a fork."""
+        """Raise the error of a store that was closed, or opened before a fork."""
         if self._forked:
             raise StoreError(
                 f"{self._place}: this store was opened before os.fork(); "
@@ -201,18 +201,18 @@ class ServedStore:
             raise StoreError(f"{self._place}: this store was closed; open a new one")
 
     async def give_up(self, line: Line) -> None:
-        """Store that nobody writes to the session any more, if it is still this writer's."""
+        """Record that nobody writes to the session, if it is still this writer's."""
         raise NotImplementedError
 
     def is_writing(self, session_id: str, holder: Holder) -> bool:
-        """Is this the writer of the session here?"""
+        """Check whether the holder is the session's writer in this store."""
         journal = self._held.get(session_id)
         if journal is None or self._closed or self._forked:
             return False
         return holders.decode(journal.line.holder) == holder
 
     def holds(self, journal: HandedJournal) -> bool:
-        """True while the journal is the session's writer here."""
+        """Check whether the journal is the session's writer here."""
         return self._held.get(journal.session_id) is journal
 
     def release(self, journal: HandedJournal) -> None:
@@ -225,25 +225,25 @@ class ServedStore:
     # ----------------------------------------------------------------------- for its own kind
 
     def _check_free(self, session_id: str) -> None:
-        """Nobody deletes a session that is being written."""
+        """Refuse to delete a session that is being written."""
         if session_id in self._held:
             raise Locked(f"session {session_id!r} is being written; close it first")
 
     def _exit(self) -> None:
-        """The interpreter ends and nobody closed us: write what is queued, but do not hang."""
+        """Write what is queued when the interpreter ends, without hanging."""
         if not self._forked:
             self.outboxes.send()
             self._thread.stop()
             self._thread.join(EXIT_SECONDS)
 
     def after_fork(self) -> list[object]:
-        """In a forked child: refuse everything, and give up the connections unclosed."""
+        """Refuse all use in a forked child, and drop the connections unclosed."""
         self._forked = True
         return [self._thread]
 
 
 async def to_the_end(finished: asyncio.Future[T], leave: Callable[[], None] | None = None) -> T:
-    """What becomes of a body that was handed over: a caller who is cancelled hears of its end first."""
+    """Return the result of a queued body; a cancelled caller still waits for its end."""
     try:
         return await asyncio.shield(finished)
     except asyncio.CancelledError:
@@ -254,12 +254,15 @@ async def to_the_end(finished: asyncio.Future[T], leave: Callable[[], None] | No
 
 
 def without_opening(entries: Sequence[JournalEntry]) -> list[JournalEntry]:
-    """What a fork takes over: it has an opening of its own."""
+    """Drop the opening entry: a fork has its own."""
     return [entry for entry in entries if type(entry) is not SessionOpened]
 
 
 def is_alive(holder: Holder, session_id: str, silent: float | None) -> bool:
-    """Does the holder still write to the session? `silent`: seconds since its last sign of life."""
+    """Check whether the holder still writes to the session.
+
+    `silent` is the seconds since its last heartbeat.
+    """
     if holders.is_own_process(holder):
         stores = [store for store in _living if store.token == holder.store]
         return any(store.is_writing(session_id, holder) for store in stores)

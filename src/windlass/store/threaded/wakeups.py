@@ -1,4 +1,4 @@
-"""What a store's thread tells the event loops that journals live on."""
+"""Callbacks from a store's thread to the event loops of its journals."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ log = logging.getLogger("windlass.store")
 
 
 class News:
-    """What is told before it is said is heard in one step: nobody acts between two pieces of it."""
+    """Callbacks that are sent together, so that nothing runs between two of them."""
 
     def __init__(self) -> None:
         self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
 
     def tell(self, loop: asyncio.AbstractEventLoop, what: Callable[..., None], *args: Any) -> None:
-        """Have it called on that loop."""
+        """Queue a callback for that loop."""
         self._told.setdefault(loop, []).append((what, args))
 
     def say(self) -> None:
-        """Now."""
+        """Send the queued callbacks now."""
         if not self._told:
             return
         told, self._told = self._told, {}
@@ -38,7 +38,7 @@ class News:
                 pass
 
     def not_written(self, line: Line, error: StoreError) -> None:
-        """Rows stay in their backlog until somebody asks again; everyone else is told.
+        """Report a failed write; rows stay in their backlog until the next try.
 
         A disk may get room again and a server come back; what is damaged does not mend, so nobody
         waits for it.
@@ -61,14 +61,14 @@ class News:
 
 
 class SteppedNews(News):
-    """News from a thread that has an event loop: said by themselves at the end of its step."""
+    """Callbacks from a thread with an event loop, sent at the end of its step."""
 
     def __init__(self) -> None:
         super().__init__()
         self.home: asyncio.AbstractEventLoop | None = None
 
     def tell(self, loop: asyncio.AbstractEventLoop, what: Callable[..., None], *args: Any) -> None:
-        """Have it called on that loop, soon."""
+        """Queue a callback for that loop, sent soon."""
         first = not self._told
         super().tell(loop, what, *args)
         if not first:
@@ -81,7 +81,7 @@ class SteppedNews(News):
 
 
 def _hear(news: list[Told]) -> None:
-    """Runs on the event loop that the news are for."""
+    """Run the callbacks, on the event loop that they are for."""
     for what, args in news:
         try:
             what(*args)
