@@ -17,7 +17,7 @@ from windlass.engine.environment import current_store
 LENGTHS = {
     10: 9.0,
     100: 6.0,
-    6.0: 5.0,
+    500: 6.0,
 }  # turns in a run, and how many times the bare loop is allowed
 GROWTH = 1.2
 BEGINNING = 45.0

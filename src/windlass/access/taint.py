@@ -49,7 +49,7 @@ def labels_of(annotations: Mapping[str, Any]) -> frozenset[Label] | None:
 
 def has_labels(annotations: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether any of these tools, by its annotations, says what it reads or sends."""
-    return any([labels_of(each) is not None for each in annotations])
+    return any([labels_of(each) is not None for each in annotations if not _ALL.isdisjoint(each)])
 
 
 def assume_labels(annotations: Mapping[str, Any]) -> frozenset[Label]:

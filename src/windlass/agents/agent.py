@@ -454,7 +454,7 @@ class _RunArguments:
             if callbacks is None or callbacks.on_warning is None:
                 for oddity in agent.oddities():
                     log.warning("%s", oddity)
-        if (kind := AgentOptions.read(own).deps_type) is not None:
+        if "deps_type" in own and (kind := AgentOptions.read(own).deps_type) is not None:
             check_deps(kind, self.deps)
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,7 @@ from windlass.engine.run_options import AgentOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
+from windlass.loop.ledger import Limits
 from windlass.loop.lifecycle import adopt
 from windlass.loop.plan import BUDGET, Plan
 from windlass.loop.policy import Policy
@@ -55,7 +56,7 @@ from windlass.policies.completion import add_contract, choose_sentinel
 from windlass.policies.post_turn import CHANGED
 from windlass.policies.preview.mode import MODE, PLAN, as_begun, effects_mode, wrap_policies
 from windlass.policies.progress import ProgressOptions
-from windlass.policies.turn_limit.options import choose_turns
+from windlass.policies.turn_limit.options import Turns, choose_turns
 from windlass.tools.filter import ToolFilterOptions, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
@@ -71,6 +72,7 @@ _COMPLETION: Final = names_in("policies.completion")
 _TURN_LIMIT: Final = names_in("policies.turn_limit.options")
 _LOOP_TOOLS_AT_ONCE: Final = 1
 _AGENT_TOOLS_AT_ONCE: Final = 16
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 def parse_loop_options(given: Mapping[str, Any], where: str = "agent_loop") -> dict[str, Any]:
@@ -100,6 +102,16 @@ def find_provider_check(given: Mapping[str, Any]) -> Callable[[object], Check | 
     return find_check
 
 
+class _Groups(NamedTuple):
+    """The option groups that every plan is made of, each read once."""
+
+    model: ModelOptions
+    tools: ToolOptions
+    agent: AgentOptions
+    limits: LimitOptions
+    output: OutputOptions
+
+
 @dataclass(slots=True)
 class _Frame:
     """What stands before the messages of a request, while it is put together."""
@@ -121,7 +133,8 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     repairs = needs_native_repair(model, values)
     model = with_retries(model, model_options)
     model.check()
-    caps, options, agent = model.capabilities, ToolOptions.read(values), AgentOptions.read(values)
+    groups = _read_groups(values, model_options)
+    caps, options, agent = model.capabilities, groups.tools, groups.agent
     given_tools = as_tools(options.tools)
     tools = _choose_tools(values, agent, given_tools)
     mode = _choose_mode(options, model, has_tools=bool(tools))
@@ -130,19 +143,16 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     task = "agent" if tools else "chat"
     frame = _Frame(system, tools, build_settings(values, caps, model.provider, task))
     search = _plan_search(values, frame, model, is_text=mode == "text")
-    answer = _build_answer(values, frame, caps, among_words=mode == "text" or sentinel is not None)
+    answer = None
+    if groups.output.output is not None:
+        among_words = mode == "text" or sentinel is not None
+        answer = _build_answer(groups.output.output, frame, caps, among_words=among_words)
     has_progress = _complete_frame(values, frame, mode, sentinel, prompts, search, answer)
     if answer is not None:
         model = answer.wrap(model)
     called = _choose_mode(options, model, has_tools=True) if has_progress else mode
     formatted = with_tool_format(model, called, repairs)
-    limit_options = LimitOptions.read(values)
-    limits = limit_options.build(_LOOP_TURNS if door == "agent_loop" else _AGENT_TURNS)
-    turns = None
-    if not _TURN_LIMIT.isdisjoint(values):
-        turns = choose_turns(values, limits, limit_options.limits.iterations)
-    if turns is not None:
-        limits = msgspec.structs.replace(limits, iterations=turns.initial)
+    limits, turns = _choose_limits(values, groups.limits, door)
     effects = _choose_effects(values)
     ctx = BuildContext(
         values=values,
@@ -167,7 +177,17 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     if effects is not None:
         policies = wrap_policies(policies, effects)
     _check_names(policies)
-    return _build_plan(ctx, formatted, frame, policies, _describe(ctx, effects))
+    return _build_plan(ctx, groups, formatted, frame, policies, _describe(ctx, groups, effects))
+
+
+def _read_groups(values: Values, model: ModelOptions) -> _Groups:
+    return _Groups(
+        model,
+        ToolOptions.read(values),
+        AgentOptions.read(values),
+        LimitOptions.read(values),
+        OutputOptions.read(values),
+    )
 
 
 def _choose_tools(values: Values, agent: AgentOptions, given: tuple[Tool, ...]) -> tuple[Tool, ...]:
@@ -176,8 +196,8 @@ def _choose_tools(values: Values, agent: AgentOptions, given: tuple[Tool, ...]) 
     if ToolFilterOptions.is_given(values):
         options = ToolFilterOptions.read(values)
         tools = filter_tools(options, tools, more_may_come=bool(agent.policies)).tools
-    choice = SettingOptions.read(values).tool_choice
-    if choice is not None and not agent.policies:  # these may bring tools
+    if "tool_choice" in values and not agent.policies:  # these may bring tools
+        choice = SettingOptions.read(values).tool_choice
         progress = ProgressOptions.read(values).progress_tool
         also = () if progress is None else (progress.name,)
         check_tool_choice(choice, [*[tool.name for tool in tools], *also])
@@ -213,11 +233,8 @@ def _plan_search(
 
 
 def _build_answer(
-    values: Values, frame: _Frame, caps: Capabilities, *, among_words: bool
-) -> TypedAnswer | None:
-    kind = OutputOptions.read(values).output
-    if kind is None:
-        return None
+    kind: object, frame: _Frame, caps: Capabilities, *, among_words: bool
+) -> TypedAnswer:
     from windlass.output.policy import build_typed_answer
 
     return build_typed_answer(kind, caps, frame.tools, frame.settings, among_words=among_words)
@@ -238,7 +255,9 @@ def _complete_frame(
     if search is not None:
         frame.tools, frame.offered = search.tools, search.offered
         frame.system, frame.settings = search.add_to_frame(frame.system, frame.settings)
-    progress = ProgressOptions.read(values).progress_tool
+    progress = None
+    if "progress_tool" in values:
+        progress = ProgressOptions.read(values).progress_tool
     if progress is not None:
         frame.tools, frame.system = progress.add_to(frame.tools, frame.system)
         if frame.offered is not None:
@@ -247,6 +266,17 @@ def _complete_frame(
         built = answer.build_frame(frame.system, frame.tools, frame.offered, frame.settings)
         frame.system, frame.offered, frame.settings = built.system, built.tools, built.settings
     return progress is not None and mode == "none"
+
+
+def _choose_limits(values: Values, options: LimitOptions, door: str) -> tuple[Limits, Turns | None]:
+    """Choose what a run may spend, and its limit on turns where that is more than a number."""
+    limits = options.build(_LOOP_TURNS if door == "agent_loop" else _AGENT_TURNS)
+    if _TURN_LIMIT.isdisjoint(values):
+        return limits, None
+    turns = choose_turns(values, limits, options.limits.iterations)
+    if turns is None:
+        return limits, None
+    return msgspec.structs.replace(limits, iterations=turns.initial), turns
 
 
 def _choose_effects(values: Values) -> JsonObject | None:
@@ -286,16 +316,16 @@ def _check_names(policies: Sequence[Policy[Any]]) -> None:
         raise ConfigError(f"there are two policies named {twice!r}; a name is a memory's key")
 
 
-def _describe(ctx: BuildContext, effects: JsonObject | None) -> JsonObject:
+def _describe(ctx: BuildContext, groups: _Groups, effects: JsonObject | None) -> JsonObject:
     """Describe the run for its record."""
     about: JsonObject = {"mode": ctx.mode}
     if ctx.sentinel is not None:
         about["sentinel"] = ctx.sentinel
     if effects is not None:
         about[MODE] = effects
-    if said := LimitOptions.read(ctx.values).collect_limits():
+    if said := groups.limits.collect_limits():
         about[BUDGET] = said
-    if retries := OutputOptions.read(ctx.values).schema_retries:
+    if retries := groups.output.schema_retries:
         about["schema_retries"] = retries  # judges read it there
     return about
 
@@ -317,14 +347,16 @@ def _build_watchers(values: Values) -> tuple[Callable[[Run], Watcher], ...]:
 
 def _build_plan(
     ctx: BuildContext,
+    groups: _Groups,
     model: Model,
     frame: _Frame,
     policies: Sequence[Policy[Any]],
     metadata: JsonObject,
 ) -> Plan:
-    values = ctx.values
-    options, agent = ToolOptions.read(values), AgentOptions.read(values)
-    watchers = _build_watchers(values)
+    values, options, agent = ctx.values, groups.tools, groups.agent
+    denied = _NOTHING
+    if "disallowed_tools" in values:
+        denied = frozenset(ToolFilterOptions.read(values).disallowed_tools or ())
     at_once = _LOOP_TOOLS_AT_ONCE if ctx.door == "agent_loop" else _AGENT_TOOLS_AT_ONCE
     return Plan(
         model,
@@ -340,10 +372,10 @@ def _build_plan(
         tool_timeout=options.tool_timeout,
         validation=options.tool_arg_validation,
         metadata=metadata,
-        watchers=watchers,
+        watchers=_build_watchers(values),
         offered=frame.offered,
         role=agent.role,
-        resume_attempts=LimitOptions.read(values).max_resume_attempts,
-        denied=frozenset(ToolFilterOptions.read(values).disallowed_tools or ()),
+        resume_attempts=groups.limits.max_resume_attempts,
+        denied=denied,
         max_calls_per_reply=options.max_calls_per_reply,
     )

@@ -10,6 +10,7 @@ refuse it (`loop/policy.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -29,22 +30,54 @@ class Feature(NamedTuple):
     path: str
     is_on: Condition | None = None
     function: str = "build"
+    only_with: tuple[str, ...] = ()
+    """Options of others: where none of them is given, `is_on` is not asked. Empty: it always is."""
 
     def load(self) -> Build:
-        """Import the behaviour. The one place where modules are loaded because of an option."""
-        module = import_module(f"windlass.{self.path}")
-        if not hasattr(module, self.function):
-            module = import_module(f"windlass.{self.path}.policy")
-        return getattr(module, self.function)
+        """Import the behaviour, at its first use."""
+        return _load(self.path, self.function)
 
     def options(self) -> frozenset[str]:
         """Return the names of its options."""
         return names_in(self.path, f"{self.path}.options")
 
 
+class Part(NamedTuple):
+    """A behaviour that was built with the frame, if its option is given."""
+
+    option: str
+    add: Build
+
+    def load(self) -> Build:
+        """Return what adds its policy."""
+        return self.add
+
+    def options(self) -> frozenset[str]:
+        """Return the name of its option."""
+        return frozenset({self.option})
+
+
+@cache
+def _load(path: str, function: str) -> Build:
+    """Import a behaviour. The one place where modules are loaded because of an option."""
+    module = import_module(f"windlass.{path}")
+    if not hasattr(module, function):
+        module = import_module(f"windlass.{path}.policy")
+    return getattr(module, function)
+
+
 def names_in(*modules: str) -> frozenset[str]:
     """Return the names of the options that these modules declare."""
-    return frozenset([name for name, group in GROUPS.items() if group.partition(":")[0] in modules])
+    declared = _names_by_module()
+    return frozenset([name for module in modules for name in declared.get(module, ())])
+
+
+@cache
+def _names_by_module() -> dict[str, list[str]]:
+    declared: dict[str, list[str]] = {}
+    for name, group in GROUPS.items():
+        declared.setdefault(group.partition(":")[0], []).append(name)
+    return declared
 
 
 def _limits_spending(ctx: BuildContext) -> bool:
@@ -53,10 +86,6 @@ def _limits_spending(ctx: BuildContext) -> bool:
 
 def _has_labelled_tool(ctx: BuildContext) -> bool:
     return has_labels([tool.annotations for tool in ctx.tools])
-
-
-def _has_sentinel(ctx: BuildContext) -> bool:
-    return ctx.sentinel is not None
 
 
 def _is_bounded(ctx: BuildContext) -> bool:
@@ -100,25 +129,26 @@ def add_user_policies(ctx: BuildContext) -> Policies:
 
 
 #: Every behaviour, in order.
-FEATURES: Final[tuple[Feature | Build, ...]] = (
-    Feature("policies.budget", _limits_spending),  # first: nothing overrules a budget
+FEATURES: Final[tuple[Feature | Part, ...]] = (
+    # first: nothing overrules a budget
+    Feature("policies.budget", _limits_spending, only_with=("budget", "token_budget")),
     # before all who look at a call: what the lists deny need not be asked about
     Feature("policies.permissions"),
     Feature("policies.approval"),
     Feature("policies.taint", _has_labelled_tool),
-    add_answer,  # before the judges: an answer of the wrong type is not judged
+    Part("output", add_answer),  # before the judges: an answer of the wrong type is not judged
     Feature("policies.native_tools"),  # before anybody looks at calls that will not run
     Feature("policies.stall"),  # before the judges: they read its warnings
     Feature("policies.judges"),  # before completion, which asks for tools
     Feature("policies.judges.step"),  # after the stall, which may make it superfluous
-    Feature("policies.completion", _has_sentinel),
+    Feature("policies.completion"),
     Feature("policies.post_turn"),
     Feature("policies.turn_limit"),  # after all others that decide: it looks at what they said
     Feature("engine.tool_layers"),  # after the judges: nobody is asked about a call they answer
     Feature("policies.progress"),
     Feature("engine.tool_layers", function="build_receipts"),
-    Feature("engine.caller_turn", _has_model_caller),
-    add_tool_search,  # before whatever narrows the tools on offer
+    Feature("engine.caller_turn", _has_model_caller, only_with=("llm_caller",)),
+    Part("tool_search", add_tool_search),  # before whatever narrows the tools on offer
     Feature("policies.scratchpad"),
     Feature("policies.skills"),
     # before whatever shapes a request: these change what all others see
@@ -127,16 +157,18 @@ FEATURES: Final[tuple[Feature | Build, ...]] = (
     # after skills, for it narrows what they leave; after what cuts the view: it goes along with that
     Feature("policies.tool_narrowing", _may_narrow),
     Feature(  # it writes down which tools are left
-        "policies.frame_prompts", _replaces("agent.loop_contract", "agent.tool_contract_text")
+        "policies.frame_prompts",
+        _replaces("agent.loop_contract", "agent.tool_contract_text"),
+        only_with=("prompts",),
     ),
     # each shapes what the one before it leaves
     Feature("policies.projection"),
     Feature("policies.context_callback"),
     Feature("policies.decorators"),  # what is shown at the end is what is decorated
     Feature("policies.reminders"),
-    add_user_policies,
+    Part("policies", add_user_policies),
     # after all who may have said something
-    Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue"),
+    Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue", ("prompts",)),
     Feature("policies.closing_answer"),
     Feature("policies.quoted_calls", _reads_text_calls),
     Feature("policies.result_cap", _always),  # last: after_tool runs in reverse, so it cuts first
@@ -144,26 +176,30 @@ FEATURES: Final[tuple[Feature | Build, ...]] = (
 
 
 class _Step(NamedTuple):
-    names: frozenset[str]
+    """A behaviour that certain options turn on, or leave to a condition."""
+
     is_on: Condition | None
-    feature: Feature | Build
+    feature: Feature | Part
 
 
-_STEPS: Final = tuple(
-    [
-        _Step(each.options(), each.is_on, each)
-        if isinstance(each, Feature)
-        else _Step(frozenset(), _always, each)
-        for each in FEATURES
-    ]
-)
+@lru_cache(maxsize=256)
+def _choose_steps(given: frozenset[str]) -> tuple[_Step, ...]:
+    """Choose the behaviours that agents with these options may have: few, for most agents."""
+    steps: list[_Step] = []
+    for feature in FEATURES:
+        is_on = feature.is_on if isinstance(feature, Feature) else None
+        if not feature.options().isdisjoint(given) or is_on is _always:
+            steps.append(_Step(None, feature))
+        elif is_on is not None and isinstance(feature, Feature):
+            if not feature.only_with or not given.isdisjoint(feature.only_with):
+                steps.append(_Step(is_on, feature))
+    return tuple(steps)
 
 
 def build_policies(ctx: BuildContext) -> list[Policy[Any]]:
     """Build the policies of all behaviours that are asked for; the others cost nothing."""
-    given, chosen = ctx.values.keys(), list[Policy[Any]]()
-    for names, is_on, feature in _STEPS:
-        if not names.isdisjoint(given) or (is_on is not None and is_on(ctx)):
-            build = feature.load() if isinstance(feature, Feature) else feature
-            chosen += build(ctx)
+    chosen: list[Policy[Any]] = []
+    for is_on, feature in _choose_steps(frozenset(ctx.values)):
+        if is_on is None or is_on(ctx):
+            chosen += feature.load()(ctx)
     return chosen

@@ -91,13 +91,27 @@ class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls: type[G], values: Values) -> G:
-        """Take the group's own options out of all that were given: `StallOptions.read(values)`."""
-        return cls(**{name: values[name] for name in cls.__struct_fields__ if name in values})
+        """Take the group's own options out of all that were given: `StallOptions.read(values)`.
+
+        Where none of them was given, everybody gets the same group.
+        """
+        names, untouched = _declaration_of(cls)
+        given = names.intersection(values)
+        if given:
+            return cls(**{name: values[name] for name in given})
+        assert isinstance(untouched, cls)
+        return untouched
 
     @classmethod
     def is_given(cls, values: Values) -> bool:
         """Return whether any option of the group was given."""
         return not values.keys().isdisjoint(cls.__struct_fields__)
+
+
+@cache
+def _declaration_of(kind: type[OptionGroup]) -> tuple[frozenset[str], OptionGroup]:
+    """Return the names of a group's options, and the group with all of its defaults."""
+    return frozenset(kind.__struct_fields__), kind()
 
 
 @cache
