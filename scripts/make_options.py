@@ -1,4 +1,4 @@
-"""Write down what the option groups declare: the index, the keyword types and the options page.
+"""Write down what the option groups declare: index, keyword types, flags and the options page.
 
 `python scripts/make_options.py` writes the files; `--check` says which of them are not up to date.
 """
@@ -11,14 +11,18 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_type_hints
 
 import msgspec
+
+if TYPE_CHECKING:
+    from windlass.options.group import Flag
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "windlass"
 INDEX = SOURCE / "options" / "index.py"
 KEYWORDS = SOURCE / "engine" / "keywords.py"
+FLAGS = SOURCE / "options" / "flags.py"
 PAGE = ROOT / "docs" / "options.md"
 sys.path.insert(0, str(ROOT / "src"))
 
@@ -300,6 +304,135 @@ def write_keywords(declared: list[Declared], imports: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+#: The order of flags in a help text: these first, in this order, then those of other modules.
+_FLAGS_FIRST: Final = (
+    "engine.model_options",
+    "engine.tool_options",
+    "engine.limit_options",
+    "engine.run_options",
+)
+
+
+def write_flags(declared: list[Declared]) -> str:
+    """Write the flags of the command line: their names, types, limits and help texts."""
+    lines = [
+        '"""The flags of the command line that give an option of an agent or of a run.',
+        "",
+        "Written by `scripts/make_options.py` from the option groups. It is data alone, so that `--help` is quick.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Final, Literal, NamedTuple",
+        "",
+        "",
+        "class CommandFlag(NamedTuple):",
+        '    """A flag that gives an option, or one key of an option that is a struct."""',
+        "",
+        "    option: str",
+        "    names: tuple[str, ...]",
+        "    words: str",
+        '    type: Literal["text", "int", "float", "choice", "switch"] = "text"',
+        "    metavar: str | None = None",
+        "    key: str | None = None",
+        "    choices: tuple[str, ...] = ()",
+        "    low: float | None = None",
+        "    high: float | None = None",
+        "    value: str | bool | None = None",
+        "    repeats: bool = False",
+        "    begins: bool = False",
+        "    default: str | None = None",
+        "",
+        "",
+        "FLAGS: Final[tuple[CommandFlag, ...]] = (",
+    ]
+    for one in sorted(declared, key=_place_of_flag):
+        lines += [f"    CommandFlag({_show_flag(one, flag)})," for flag in _flags_of(one)]
+    return "\n".join([*lines, ")"]) + "\n"
+
+
+def _name_at(one: Declared, door: str) -> str:
+    """Return the name that an option has at a door."""
+    if door in one.doors:
+        return one.name
+    return next(alias for alias, doors in one.aliases if door in doors)
+
+
+def _place_of_flag(one: Declared) -> tuple[int, str, int]:
+    """Return what flags are sorted by: the module, then the order of the fields."""
+    first = _FLAGS_FIRST.index(one.module) if one.module in _FLAGS_FIRST else len(_FLAGS_FIRST)
+    group = getattr(import_module(f"windlass.{one.module}"), one.group)
+    return first, one.module, group.__struct_fields__.index(one.name)
+
+
+def _flags_of(one: Declared) -> tuple[Flag, ...]:
+    from windlass.options.parse import find_option
+
+    return find_option(one.name).flags
+
+
+def _names_of(one: Declared, flag: Flag) -> tuple[str, ...]:
+    return flag.names or (f"--{one.name.replace('_', '-')}",)
+
+
+def _show_flag(one: Declared, flag: Flag) -> str:
+    """Write the arguments of a `CommandFlag`; what is as usual is left out."""
+    words = one.words if flag.key is None else _words_of_key(one, flag.key)
+    words = flag.words or words.partition(". ")[0].rstrip(".") + "."
+    shown: dict[str, object] = {"metavar": flag.metavar, "key": flag.key, **_type_of(one, flag)}
+    shown |= {"repeats": flag.repeats or None, "begins": flag.begins or None}
+    given = [f"{name}={value!r}" for name, value in shown.items() if value is not None]
+    words = f"{words} {flag.note}".strip()
+    return ", ".join(
+        [repr(_name_at(one, "agent")), repr(_names_of(one, flag)), repr(words), *given]
+    )
+
+
+def _type_of(one: Declared, flag: Flag) -> dict[str, object]:
+    from windlass.options.checks import ChoiceCheck, NumberCheck, OptionalCheck, boolean
+    from windlass.options.parse import find_option
+
+    check = find_option(one.name).check
+    check = check.inner if isinstance(check, OptionalCheck) else check
+    if flag.key is not None:
+        whole = "float" not in str(get_type_hints(_key_owner(one, flag.key))[flag.key])
+        return {"type": "int" if whole else "float", "low": flag.low}
+    if flag.value is not None or check is boolean:
+        return {"type": "switch", "value": True if flag.value is None else flag.value}
+    if isinstance(check, ChoiceCheck):
+        default = ast.literal_eval(one.default)
+        return {"type": "choice", "choices": check.names, "default": default}
+    if isinstance(check, NumberCheck):
+        return {"type": "int" if check.whole else "float", "low": check.low, "high": check.high}
+    return {}
+
+
+def _key_owner(one: Declared, key: str) -> type[Any]:
+    """Return the struct that an option may be and that has this key."""
+    hint = get_type_hints(getattr(import_module(f"windlass.{one.module}"), one.group))[one.name]
+    for kind in get_args(hint) or (hint,):
+        if isinstance(kind, type) and key in getattr(kind, "__struct_fields__", ()):
+            return kind
+    raise SystemExit(f"{one.module}: {one.name} has no key {key!r} for its flag")
+
+
+def _words_of_key(one: Declared, key: str) -> str:
+    kind = _key_owner(one, key)
+    source = Path(sys.modules[kind.__module__].__file__ or "").read_text("utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+            for field, after in zip(node.body, node.body[1:], strict=False):
+                match field, after:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(words))),
+                    ) if name == key:
+                        return words
+                    case _:
+                        pass
+    raise SystemExit(f"{kind.__name__}: {key} has no docstring for the flag of {one.name}")
+
+
 def write_page(declared: list[Declared]) -> str:
     """Write the page of the options reference."""
     lines = [
@@ -323,6 +456,8 @@ def write_page(declared: list[Declared]) -> str:
             doors = ", ".join(titles[door] for door in titles if door in one.doors)
             names = ", ".join([f"`{one.name}`", *[f"`{alias}`" for alias, _ in one.aliases]])
             words = one.words + (f" Deprecated: use `{one.deprecated}`." if one.deprecated else "")
+            flags = ", ".join(f"`{_names_of(one, flag)[0]}`" for flag in _flags_of(one))
+            words += f" In a shell: {flags}." if flags else ""
             default = "" if one.default.endswith("UNSET") else f"`{one.default}`"
             words = words.replace("|", "\\|")
             lines.append(
@@ -355,6 +490,7 @@ def main() -> int:
     written = {
         INDEX: write_index(declared),
         KEYWORDS: write_keywords(declared, imports),
+        FLAGS: write_flags(declared),
         PAGE: write_page(declared),
     }
     stale = 0

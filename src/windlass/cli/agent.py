@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, cast
 
 from windlass.agents.agent import Agent
 from windlass.cli.imports import import_object, load_tools, read_system
-from windlass.cli.options import RunOptions
+from windlass.cli.options import CommandOptions
 from windlass.engine.assemble import assemble, parse_loop_options
 from windlass.engine.environment import current_environment
-from windlass.engine.limit_options import Budget
 from windlass.engine.model import resolve_model
 from windlass.engine.model_options import ModelOptions
 from windlass.errors import ConfigError, safe_repr
@@ -22,6 +21,7 @@ from windlass.loop.requests import last_frame
 from windlass.loop.resume import standing
 from windlass.loop.resume_input import Allow, Deny
 from windlass.models.registry.providers import resolve
+from windlass.options.index import OF_A_RUN
 from windlass.replay.replay import NeverAsked
 
 # --------------------------------------------------------------------------- what a session was
@@ -59,33 +59,22 @@ def before(entries: Sequence[JournalEntry]) -> Before | None:
 
 
 def make_agent(
-    chosen: RunOptions, past: Before | None, hint: Sequence[str] = ()
+    chosen: CommandOptions, past: Before | None, hint: Sequence[str] = ()
 ) -> Agent[Any, str]:
     """Make the agent that the options ask for.
 
     A session goes on with its model and system prompt unless told otherwise; its tools must be named
     again, for code is not loaded because a file says so.
     """
-    tools = load_tools(chosen.tools)
+    options = {name: value for name, value in chosen.options.items() if name not in OF_A_RUN}
+    for name in ("model", "provider"):
+        options.pop(name, None)
+    tools = load_tools(options.pop("tools", ()))
     if past is not None and chosen.resume is not None:
         _same_tools(past, tools, hint)
     system = read_system(chosen.system)
-    options: JsonObject = {}
-    if chosen.max_turns is not None:
-        options["max_turns"] = chosen.max_turns
-    limits = {
-        "usd": chosen.max_cost,
-        "tokens": chosen.max_tokens_total,
-        "seconds": chosen.timeout,
-    }
-    if any(value is not None for value in limits.values()):
-        options["budget"] = Budget(**cast("Any", limits))
     if chosen.ask:
         options["approval_policy"] = {"rules": [{"ask": list(chosen.ask)}]}
-    if chosen.preview:
-        options["dry_run"] = "plan"
-    if chosen.plan is not None:
-        options["plan"] = chosen.plan
     if system is None and past is not None:
         system = past.system
     agent: Agent[Any, str] = Agent(
@@ -95,9 +84,10 @@ def make_agent(
     return agent
 
 
-def make_model(chosen: RunOptions, past: Before | None) -> Any:
+def make_model(chosen: CommandOptions, past: Before | None) -> Any:
     """The model that is named, else the session's own, else the default."""
-    if chosen.model is None and chosen.provider is None and past is not None:
+    options = ModelOptions.read(chosen.options)
+    if options.model is None and options.provider is None and past is not None:
         try:
             return resolve(past.model, past.provider)
         except ConfigError:
@@ -105,7 +95,8 @@ def make_model(chosen: RunOptions, past: Before | None) -> Any:
                 f"this session was run with the model {past.provider}:{past.model}, which the "
                 "command line cannot make; name one with --model"
             ) from None
-    return resolve(chosen.model, chosen.provider)
+    model = options.model
+    return resolve(model if isinstance(model, str) else None, options.provider)
 
 
 def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None:
@@ -116,7 +107,7 @@ def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None
         raise ConfigError(f"this session was run with the tools {', '.join(missing)}; {again}")
 
 
-def answers_of(chosen: RunOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def answers_of(chosen: CommandOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Decisions and results for the calls of a parked run."""
     decisions: JsonObject = {call: Allow() for call in chosen.allow}
     for text in chosen.deny:

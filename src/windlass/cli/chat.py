@@ -13,7 +13,7 @@ import click
 from windlass import seams
 from windlass.cli import text as words
 from windlass.cli.console import err
-from windlass.cli.options import RunOptions
+from windlass.cli.options import CommandOptions
 from windlass.cli.session_run import Work, leave
 from windlass.cli.views import view_for
 from windlass.errors import nearest
@@ -29,7 +29,7 @@ _HELP = {
 }
 
 
-def talk(chosen: RunOptions) -> None:
+def talk(chosen: CommandOptions) -> None:
     """Talk with an agent until the operator leaves; exit with the code of the last turn."""
     ctx = click.get_current_context()
     view = view_for(as_json=False, stream=False, quiet=False)

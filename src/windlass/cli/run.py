@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from windlass.cli.options import RunOptions, agent_options, json_option
+from windlass.cli.options import CommandOptions, agent_options, json_option
 
 
 @click.command()
@@ -15,7 +15,7 @@ from windlass.cli.options import RunOptions, agent_options, json_option
 @json_option
 @click.option("--stream", is_flag=True, help="With --json: every event as a line of JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="The answer alone.")
-def run(task: str | None, chosen: RunOptions, as_json: bool, stream: bool, quiet: bool) -> None:
+def run(task: str | None, chosen: CommandOptions, as_json: bool, stream: bool, quiet: bool) -> None:
     """Run an agent on TASK and watch it work. A task of "-" is read from standard input.
 
     The answer goes to standard output, progress to standard error. Ctrl-C cancels the run and says
@@ -43,7 +43,7 @@ def run(task: str | None, chosen: RunOptions, as_json: bool, stream: bool, quiet
 
 @click.command()
 @agent_options()
-def chat(chosen: RunOptions) -> None:
+def chat(chosen: CommandOptions) -> None:
     """Talk with an agent, turn by turn.
 
     Ctrl-C stops the turn that is running, not the chat. Ctrl-D leaves; the session stays, and

@@ -20,17 +20,19 @@ from windlass import seams
 from windlass.cli import text as words
 from windlass.cli.agent import Before, answers_of, before, make_agent
 from windlass.cli.console import out, stop_writing
-from windlass.cli.options import RunOptions
+from windlass.cli.options import CommandOptions
 from windlass.cli.redaction import secrets_here
 from windlass.cli.store_location import find_place, match
 from windlass.cli.text import clean, one_line
 from windlass.cli.views import JsonLines, Redacting, View, view_for
 from windlass.config.loader import load
 from windlass.engine.environment import Environment
+from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import Event
 from windlass.json_types import JsonObject, as_list
 from windlass.loop.abort import Abort
+from windlass.options.index import OF_A_RUN
 from windlass.sessions.api import agent_session_open
 
 if TYPE_CHECKING:
@@ -47,9 +49,10 @@ SIGPIPE = 13  # Windows has no name for it
 class Work:
     """One session, and the agent that works on it."""
 
-    def __init__(self, chosen: RunOptions, view: View) -> None:
+    def __init__(self, chosen: CommandOptions, view: View) -> None:
         self.chosen, self.view = chosen, view
-        self.place = find_place(chosen.store)
+        store: str | None = chosen.options.get("store")
+        self.place = find_place(store)
         self.store = self.place.open()
         self.redactor = secrets_here()
         self.runtime = Environment(self.store, secrets=load().secrets())
@@ -63,10 +66,10 @@ class Work:
     async def open(self) -> None:
         """Find the session and make the agent."""
         await self.runtime.__aenter__()
-        chosen = self.chosen
+        chosen, run = self.chosen, RunOptions.read(self.chosen.options)
         hint: list[str] = []
         if chosen.resume is not None:
-            if chosen.session is not None:
+            if run.session_id is not None:
                 raise ConfigError("--session and --resume name the same thing: give one of them")
             if not self.place.exists:
                 raise NoSuchSession(f"no session {chosen.resume!r}: nothing is kept in {self.kept}")
@@ -76,8 +79,8 @@ class Work:
             hint = [str(path) for path in as_list(info.metadata.get("tools"))]
             if self.past is None:
                 raise NoSuchSession(f"session {self.session_id!r} has never run; use --session")
-        elif chosen.session is not None:
-            self.session_id = _check_session_id(chosen.session)
+        elif run.session_id is not None:
+            self.session_id = _check_session_id(run.session_id)
             try:
                 entries = await self.store.read(self.session_id) if self.place.exists else []
                 self.past = before(entries)
@@ -87,8 +90,9 @@ class Work:
         else:
             self.session_id, self.fresh = seams.new_id("session"), True
         self._answers = answers_of(chosen)
-        if chosen.plan is not None and self.place.exists:
-            self.chosen = chosen = chosen._replace(plan=await match(self.store, chosen.plan))
+        if "plan" in chosen.options and self.place.exists:
+            plan = await match(self.store, chosen.options["plan"])
+            self.chosen = chosen = chosen._replace(options={**chosen.options, "plan": plan})
         self._agent = make_agent(chosen, self.past, hint)
 
     async def close(self) -> None:
@@ -117,8 +121,9 @@ class Work:
         assert agent is not None
         if self.fresh:
             self.place.prepare()
-            tools = {"tools": list(self.chosen.tools)} if self.chosen.tools else None
-            await agent_session_open(self.session_id, metadata=tools, store=self.store)
+            tools = self.chosen.options.get("tools")
+            metadata = None if tools is None else {"tools": list(tools)}
+            await agent_session_open(self.session_id, metadata=metadata, store=self.store)
             self.fresh = False
         redacting = Redacting(self.view, self._current_redactor)
         self.signal = None
@@ -135,18 +140,12 @@ class Work:
         self.view.begin()
         try:
             with _signals(brake, self._on_signal):
-                discards = self.chosen.on_pending == "discard"
-                if resume and self.unfinished and not discards:
+                run = RunOptions.read(self.chosen.options)
+                if resume and self.unfinished and run.on_pending != "discard":
                     return await self._resume(agent, task, brake, sink)
-                return await agent.run(
-                    task or GO_ON,
-                    session_id=self.session_id,
-                    store=self.store,
-                    abort=brake,
-                    on_event=sink,
-                    take_over=self.chosen.take_over,
-                    on_pending="discard" if discards else "keep",
-                )
+                options = {k: v for k, v in self.chosen.options.items() if k in OF_A_RUN}
+                options |= {"session_id": self.session_id, "store": self.store}
+                return await agent.run(task or GO_ON, **options, abort=brake, on_event=sink)
         finally:
             self.past = self.past._replace(unfinished=False) if self.past else None
             redacting.flush()
@@ -165,7 +164,7 @@ class Work:
             on_event=sink,
             decisions=decisions,
             results=results,
-            take_over=self.chosen.take_over,
+            take_over=RunOptions.read(self.chosen.options).take_over,
         )
 
     def _on_signal(self, number: int) -> None:
@@ -280,7 +279,7 @@ def leave(code: int) -> None:
 
 def work_on(
     task: str | None,
-    chosen: RunOptions,
+    chosen: CommandOptions,
     *,
     as_json: bool,
     stream: bool = False,

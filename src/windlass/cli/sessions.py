@@ -17,7 +17,7 @@ from windlass.cli import text as words
 from windlass.cli import timeline
 from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
-from windlass.cli.options import RunOptions, agent_options, json_option
+from windlass.cli.options import CommandOptions, agent_options, json_option
 from windlass.cli.store_location import find_place, match, pick
 from windlass.cli.text import age
 from windlass.config.loader import BUILT_IN, load
@@ -112,9 +112,9 @@ def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
 @sessions.command()
 @click.argument("id")
 @click.argument("task", required=False)
-@agent_options(session=False)
+@agent_options(begins=False)
 @json_option
-def resume(id: str, task: str | None, chosen: RunOptions, as_json: bool) -> None:
+def resume(id: str, task: str | None, chosen: CommandOptions, as_json: bool) -> None:
     """Go on with a session that was killed, cancelled or parked; the same as run --resume ID."""
     # Loads all that runs an agent, which the other commands do not need.
     from windlass.cli.session_run import work_on

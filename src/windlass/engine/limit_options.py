@@ -12,7 +12,7 @@ from windlass.errors import ConfigError, safe_repr
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.plan import RESUME_ATTEMPTS
 from windlass.options.checks import no_key, number, one_of, optional
-from windlass.options.group import AGENTS, Alias, Option, OptionGroup, Values
+from windlass.options.group import AGENTS, Alias, Flag, Option, OptionGroup, Values
 
 #: The public name of limits.
 Budget: TypeAlias = Limits
@@ -51,16 +51,29 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
             number(1, whole=True),
             doors=frozenset({"loop"}),
             aliases=(Alias("max_turns", AGENTS),),
+            flags=(Flag(names=("--max-turns",), metavar="N"),),
         ),
     ] = None
-    """Turns that a run may take: 50 for `agent_loop`, 10 for an agent (its `max_turns`)."""
+    """Turns that a run may take. 50 for `agent_loop`, 10 for an agent (its `max_turns`)."""
     token_budget: Annotated[
         int | None,
-        Option(optional(number(1, whole=True)), aliases=(Alias("max_token_budget", AGENTS),)),
+        Option(
+            optional(number(1, whole=True)),
+            aliases=(Alias("max_token_budget", AGENTS),),
+            flags=(Flag(names=("--max-tokens-total",), metavar="N"),),
+        ),
     ] = None
-    """Tokens that it may use."""
+    """Tokens that a run may use, input and output."""
     budget: Annotated[
-        Limits | None, Option(check_budget, accepts="Budget | dict[str, Any] | None")
+        Limits | None,
+        Option(
+            check_budget,
+            accepts="Budget | dict[str, Any] | None",
+            flags=(
+                Flag(names=("--max-cost",), metavar="USD", key="usd", low=0),
+                Flag(names=("--timeout",), metavar="SECONDS", key="seconds", low=0),
+            ),
+        ),
     ] = None
     """Limits on turns, tokens, dollars and seconds."""
     max_resume_attempts: Annotated[int | None, Option(optional(number(0, whole=True)))] = (

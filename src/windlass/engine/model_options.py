@@ -30,6 +30,7 @@ from windlass.options.group import (
     LOOPS,
     Check,
     Door,
+    Flag,
     Option,
     OptionGroup,
 )
@@ -51,10 +52,34 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
 
     doors: ClassVar[frozenset[Door]] = EVERYWHERE
 
-    provider: Annotated[str | None, Option(optional(text))] = None
+    model: Annotated[
+        str | Model | None,
+        Option(
+            anything,
+            flags=(
+                Flag(
+                    names=("--model", "-m"),
+                    metavar="PROVIDER:NAME",
+                    note="`windlass models` lists some.",
+                ),
+            ),
+        ),
+    ] = None
+    """The model, as `anthropic:claude-sonnet-4-5`. A `Model` object, in code."""
+    provider: Annotated[
+        str | None,
+        Option(
+            optional(text),
+            flags=(
+                Flag(
+                    names=("--provider", "-p"),
+                    metavar="NAME",
+                    note="Without --model: its default model. `mock` needs no key.",
+                ),
+            ),
+        ),
+    ] = None
     """The provider that serves the model."""
-    model: Annotated[str | Model | None, Option(anything)] = None
-    """The model: its name, `provider:name`, or an object."""
     model_tier: Annotated[str | None, Option(optional(text))] = None
     """A tier of models from the configuration, in place of a name."""
     llm_caller: Annotated[Any, Option(_check_llm_caller, accepts="Callable[..., Any] | None")] = (

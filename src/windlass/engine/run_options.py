@@ -22,7 +22,7 @@ from windlass.options.checks import (
     optional,
     text,
 )
-from windlass.options.group import AGENTS, EVERYWHERE, LOOPS, Door, Option, OptionGroup
+from windlass.options.group import AGENTS, EVERYWHERE, LOOPS, Door, Flag, Option, OptionGroup
 from windlass.store.base import Store
 
 _LOOP_OR_RUN: Final[frozenset[Door]] = frozenset({"loop", "run"})
@@ -70,19 +70,45 @@ def _check_deps_type(name: str, value: Any) -> Any:
 class RunOptions(OptionGroup, frozen=True, kw_only=True):
     """What belongs to one run: its session, its caller, how it may be ended."""
 
-    session_id: Annotated[str | None, Option(optional(text), scope="run")] = None
+    session_id: Annotated[
+        str | None,
+        Option(
+            optional(text),
+            scope="run",
+            flags=(Flag(names=("--session",), metavar="ID", begins=True),),
+        ),
+    ] = None
     """The session that the run begins or goes on with."""
-    store: Annotated[str | os.PathLike[str] | Store | None, Option(_check_store, scope="run")] = (
-        None
-    )
-    """Where the session is kept: a store, or its address."""
-    take_over: Annotated[bool, Option(boolean, scope="run")] = False
-    """Whether a session that another process holds is taken from it."""
+    store: Annotated[
+        str | os.PathLike[str] | Store | None,
+        Option(
+            _check_store,
+            scope="run",
+            flags=(
+                Flag(metavar="URL|FILE", note="Default: .windlass/sessions.db of the project."),
+            ),
+        ),
+    ] = None
+    """Where the session is kept. A store, or its address."""
+    take_over: Annotated[bool, Option(boolean, scope="run", flags=(Flag(),))] = False
+    """Take the session from another process that is at work on it. The run of that process ends."""
     on_cancel: Annotated[
         Literal["cancel", "park"], Option(one_of("cancel", "park"), scope="run")
     ] = "cancel"
     """What becomes of a run whose task is cancelled."""
-    on_pending: Annotated[OnPending, Option(one_of(*ON_PENDING), scope="run")] = "keep"
+    on_pending: Annotated[
+        OnPending,
+        Option(
+            one_of(*ON_PENDING),
+            scope="run",
+            flags=(
+                Flag(
+                    begins=True,
+                    note="keep: take no task. discard: go on without the calls that wait.",
+                ),
+            ),
+        ),
+    ] = "keep"
     """What becomes of questions that the session left open."""
     abort: Annotated[Abort | None, Option(instance(Abort, "an Abort"), scope="run")] = None
     """A signal that ends the run."""

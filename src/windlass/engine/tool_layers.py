@@ -17,7 +17,7 @@ from windlass.loop.run import Run
 from windlass.loop.sinks import Watcher
 from windlass.observe.tool_sinks import Receipts, watcher_of
 from windlass.options.checks import boolean, function, number
-from windlass.options.group import Check, Option, OptionGroup, Values
+from windlass.options.group import Check, Flag, Option, OptionGroup, Values
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.call_limit import CallLimit
 from windlass.policies.consent import Consent
@@ -106,7 +106,16 @@ class ToolLayerOptions(OptionGroup, frozen=True, kw_only=True):
     dry_run: Annotated[
         WithDryRun | Literal["plan"] | None,
         Option(
-            _check_dry_run, accepts='bool | Literal["plan"] | dict[str, Any] | ToolLayer | None'
+            _check_dry_run,
+            accepts='bool | Literal["plan"] | dict[str, Any] | ToolLayer | None',
+            flags=(
+                Flag(
+                    names=("--preview",),
+                    value="plan",
+                    begins=True,
+                    words="Only look: effects go into a plan (`windlass plan show`) and do not happen.",
+                ),
+            ),
         ),
     ] = None
     """Whether calls are only rehearsed; `"plan"`: the run makes a plan of its effects."""

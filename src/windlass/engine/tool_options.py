@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from windlass.loop.plan import MAX_CALLS_PER_REPLY
 from windlass.options.checks import anything, boolean, number, one_of, optional
-from windlass.options.group import CALLS, Option, OptionGroup
+from windlass.options.group import CALLS, Flag, Option, OptionGroup
 
 TOOL_TIMEOUT = 120.0
 
@@ -14,10 +14,23 @@ TOOL_TIMEOUT = 120.0
 class ToolOptions(OptionGroup, frozen=True, kw_only=True):
     """Which tools there are, and how they are called."""
 
-    tools: Annotated[Any, Option(anything, doors=CALLS, accepts="Sequence[Any] | Any | None")] = (
-        None
-    )
-    """The tools: functions, `Tool` objects, registries."""
+    tools: Annotated[
+        Any,
+        Option(
+            anything,
+            doors=CALLS,
+            accepts="Sequence[Any] | Any | None",
+            flags=(
+                Flag(
+                    names=("--tools", "-t"),
+                    metavar="MODULE:FUNCTION",
+                    repeats=True,
+                    note="Modules of this folder count, too. May be repeated.",
+                ),
+            ),
+        ),
+    ] = None
+    """The tools that the model may call. Functions, `Tool` objects, registries, `"module:function"`."""
     tool_format: Annotated[
         Literal["native", "text"] | None, Option(optional(one_of("native", "text")))
     ] = None

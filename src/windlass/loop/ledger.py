@@ -31,10 +31,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     iterations: int | None = None
+    """Turns that a run may take."""
     tokens: int | None = None
+    """Tokens that a run may use, input and output."""
     usd: float | None = None
+    """Dollars that a run may cost."""
     seconds: float | None = None
+    """Seconds that a run may take."""
     per: Literal["day", "month", "ever"] | None = None
+    """The period over which a Runtime counts."""
 
     def __post_init__(self) -> None:
         for name in ("iterations", "tokens", "usd", "seconds"):

@@ -1,60 +1,87 @@
-"""How values of options are checked: numbers, texts, choices, functions."""
+"""How values of options are checked: numbers, texts, choices, functions.
+
+A check is a function of the name and the value. Checks that are made for one option (`number(1, whole=True)`)
+are objects, so that the limits they hold can be read: by the command line, the reference and the tests.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.identifiers import check_identifier, check_label
 
-_Check = Callable[[str, Any], Any]
+#: Checks a value that was given under a name, and returns it as the behaviour takes it.
+Check: TypeAlias = Callable[[str, Any], Any]
 _MOST = 2**63 - 1  # a journal, a database and a wire can hold it
 _LONGEST = 10**9  # seconds; who wants no limit says None
 
 
-def number(low: float, high: float | None = None, *, whole: bool = False) -> Any:
-    """A number between these, whole where it must be."""
-    kinds = int if whole else (int, float)
-    most = high if high is not None else _MOST if whole else _LONGEST
+class NumberCheck(msgspec.Struct, frozen=True):
+    """A check for a number from `low` to `high`."""
 
-    def check(name: str, value: Any) -> Any:
+    low: float
+    high: float | None = None
+    whole: bool = False
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """Return the number, or raise `ConfigError`."""
+        kinds = int if self.whole else (int, float)
+        most = self.high if self.high is not None else _MOST if self.whole else _LONGEST
         right = isinstance(value, kinds) and not isinstance(value, bool)
-        if not right or not low <= value <= most:
-            kind = "a whole number" if whole else "a number"
-            reach = f"from {low:g} to {most:g}" if high is not None else f"of at least {low:g}"
+        if not right or not self.low <= value <= most:
+            kind = "a whole number" if self.whole else "a number"
+            reach = f"of at least {self.low:g}"
+            if self.high is not None:
+                reach = f"from {self.low:g} to {most:g}"
             if right and value > most:
                 reach = f"up to {most:g}"
-            elif not right and low < -_MOST:  # any will do
+            elif not right and self.low < -_MOST:  # any will do
                 raise ConfigError(f"{name} is {kind}, not {safe_repr(value)}")
             raise ConfigError(f"{name} is {kind} {reach}, not {safe_repr(value)}")
         if type(value) is int or type(value) is float:
             return value
         return int(value) if isinstance(value, int) else float(value)  # of an enum, say
 
-    return check
+
+def number(low: float, high: float | None = None, *, whole: bool = False) -> NumberCheck:
+    """Return a check for a number between these, whole where it must be."""
+    return NumberCheck(low, high, whole)
 
 
-def optional(check: Any) -> Any:
-    """What the check takes, or None."""
+class OptionalCheck(msgspec.Struct, frozen=True):
+    """A check for what another check takes, or None."""
 
-    def check_given(name: str, value: Any) -> Any:
-        return None if value is None else check(name, value)
+    inner: Check
 
-    return check_given
+    def __call__(self, name: str, value: Any) -> Any:
+        """Return the value as the other check does, or None."""
+        return None if value is None else self.inner(name, value)
 
 
-def late(make: Callable[[], Any]) -> Any:
-    """A check that is made at its first use: what it needs is not loaded for who does not ask."""
-    made = cache(make)
+def optional(check: Check) -> OptionalCheck:
+    """Return a check for what this check takes, or None."""
+    return OptionalCheck(check)
 
-    def check(name: str, value: Any) -> Any:
-        return made()(name, value)
 
-    return check
+class LateCheck:
+    """A check that is built at its first use: what it needs is not loaded for who does not ask."""
+
+    def __init__(self, build: Callable[[], Check]) -> None:
+        self.build = cache(build)
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """Build the check, and return the value as it does."""
+        return self.build()(name, value)
+
+
+def late(build: Callable[[], Check]) -> LateCheck:
+    """Return a check that is built at its first use."""
+    return LateCheck(build)
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -85,17 +112,23 @@ def words(name: str, value: Any) -> str:
     return value if type(value) is str else str.__str__(value)
 
 
-def one_of(*names: str) -> Any:
-    """One of these names."""
+class ChoiceCheck(msgspec.Struct, frozen=True):
+    """A check for one of some names."""
 
-    def check(name: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in names:
-            known = ", ".join(map(repr, names))
-            hint = nearest(value, names) if isinstance(value, str) else ""
+    names: tuple[str, ...]
+
+    def __call__(self, name: str, value: Any) -> str:
+        """Return the name, or raise `ConfigError` with the nearest one."""
+        if not isinstance(value, str) or value not in self.names:
+            known = ", ".join(map(repr, self.names))
+            hint = nearest(value, self.names) if isinstance(value, str) else ""
             raise ConfigError(f"{name} is one of {known}, not {safe_repr(value)}{hint}")
         return value
 
-    return check
+
+def one_of(*names: str) -> ChoiceCheck:
+    """Return a check for one of these names."""
+    return ChoiceCheck(names)
 
 
 def function(name: str, value: Any) -> Any:
@@ -105,15 +138,22 @@ def function(name: str, value: Any) -> Any:
     return value
 
 
-def instance(kind: type, words: str) -> Any:
-    """An object of this kind, or None."""
+class InstanceCheck(msgspec.Struct, frozen=True):
+    """A check for an object of a kind, or None."""
 
-    def check(name: str, value: Any) -> Any:
-        if value is not None and not isinstance(value, kind):
-            raise ConfigError(f"{name} is {words}, not {safe_repr(value)}")
+    kind: type
+    words: str
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """Return the object, or raise `ConfigError`."""
+        if value is not None and not isinstance(value, self.kind):
+            raise ConfigError(f"{name} is {self.words}, not {safe_repr(value)}")
         return value
 
-    return check
+
+def instance(kind: type, words: str) -> InstanceCheck:
+    """Return a check for an object of this kind, or None."""
+    return InstanceCheck(kind, words)
 
 
 def all_of(value: Any, kind: type) -> bool:
@@ -148,11 +188,11 @@ def plain(name: str, value: dict[Any, Any]) -> dict[str, Any]:
 
 def check_struct(
     kind: type[msgspec.Struct],
-    checks: Mapping[str, _Check],
+    checks: Mapping[str, Check],
     also: Mapping[str, str] | None = None,
     *,
     flag: bool = True,
-) -> _Check:
+) -> Check:
     """A check for an option that is a dict or the struct it stands for; True: with all defaults."""
 
     def check(name: str, value: Any) -> Any:

@@ -22,7 +22,7 @@ and kept as a flat mapping; `StallOptions.read(values)` gives a behaviour its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import (
     Annotated,
@@ -40,10 +40,8 @@ from typing import (
 
 import msgspec
 
-from windlass.options.checks import check_struct
+from windlass.options.checks import Check, check_struct
 
-#: Checks a value that was given under a name, and returns it as the behaviour takes it.
-Check: TypeAlias = Callable[[str, Any], Any]
 #: The options that were given, checked, by name.
 Values: TypeAlias = Mapping[str, Any]
 #: Where options are given: to `llm_completion`, to `llm_call`, to `agent_loop`, to an `Agent`, to one of its runs.
@@ -65,6 +63,33 @@ class Alias(NamedTuple):
     deprecated: bool = False
 
 
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """A flag of `windlass run`, `chat` and `sessions resume` that gives an option: `--max-turns 5`.
+
+    Its help is the first sentence of the option's docstring; its type, its choices and its limits are
+    those of the option.
+    """
+
+    names: tuple[str, ...] = ()
+    """Its names; `--` and the name of the option where there are none."""
+    metavar: str | None = None
+    """What the help shows for the value."""
+    words: str | None = None
+    """What the help says in place of the docstring, for a flag that gives one value of several."""
+    note: str = ""
+    """What the help adds."""
+    key: str | None = None
+    """The key that it gives, of an option that is a struct."""
+    low: float | None = None
+    """The least value of that key."""
+    value: str | bool | None = None
+    """What it gives, for a flag that takes no value."""
+    repeats: bool = False
+    """Whether it may be repeated, to give a list."""
+    begins: bool = False
+    """Whether only commands that may begin a session have it: `run` and `chat`."""
+
+
 class Option(msgspec.Struct, frozen=True):
     """What is known of an option beside its type: `Option(number(1, whole=True), aliases=("n",))`."""
 
@@ -78,6 +103,8 @@ class Option(msgspec.Struct, frozen=True):
     """What to use instead."""
     accepts: str | None = None
     """The type that may be given, as source text, where it is wider than that of the field."""
+    flags: tuple[Flag, ...] = ()
+    """Its flags on the command line."""
 
 
 class OptionStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,16 +168,23 @@ def checks_of(*groups: type[OptionGroup]) -> dict[str, Check]:
     return checks
 
 
-def struct(kind: type[msgspec.Struct], *, flag: bool = True) -> Check:
+class StructCheck(msgspec.Struct, frozen=True):
+    """A check for a struct of options, or the dict it stands for."""
+
+    kind: type[msgspec.Struct]
+    flag: bool = True
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """Return the struct, or raise `ConfigError` that names the key."""
+        return _struct_check(self.kind, self.flag)(name, value)
+
+
+def struct(kind: type[msgspec.Struct], *, flag: bool = True) -> StructCheck:
     """Return a check for a struct of options, or the dict it stands for; True takes all defaults.
 
     Without `flag` True and False are refused.
     """
-
-    def check(name: str, value: Any) -> Any:
-        return _struct_check(kind, flag)(name, value)
-
-    return check
+    return StructCheck(kind, flag)
 
 
 @cache

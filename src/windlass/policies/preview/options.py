@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject
-from windlass.options.group import Option, OptionGroup
+from windlass.options.group import Flag, Option, OptionGroup
 from windlass.policies.preview.plan import EffectPlan
 
 
@@ -26,7 +26,12 @@ def _check_plan(name: str, value: Any) -> JsonObject | None:
 class PreviewOptions(OptionGroup, frozen=True, kw_only=True):
     """Which approved plan a run does."""
 
-    plan: Annotated[JsonObject | None, Option(_check_plan, accepts="str | EffectPlan | None")] = (
-        None
-    )
-    """The plan of effects that the run does: `out.plan` of a preview, or the id of its session."""
+    plan: Annotated[
+        JsonObject | None,
+        Option(
+            _check_plan,
+            accepts="str | EffectPlan | None",
+            flags=(Flag(metavar="ID", begins=True, note="Anything else parks the run."),),
+        ),
+    ] = None
+    """The approved plan whose effects the run does. `out.plan` of a preview, or the id of its session."""
