@@ -1,4 +1,4 @@
-"""Rules before every call: it runs, it does not, or somebody is asked and the run may park for days."""
+"""Approval rules before every call: allow it, deny it, or ask and park the run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class Approval(Policy[None]):
-    """Every call is looked at by the rules; the receipt goes to the record and to whoever is asked."""
+    """Check every call by the rules; record the receipt and show it to who is asked."""
 
     decides = True
 
@@ -124,7 +124,7 @@ class Approval(Policy[None]):
         return await self._ask_host(run, call, ask)
 
     def _decide(self, call: ToolCall, facts: CallFacts) -> tuple[PolicyDecision, Ask | None]:
-        """What becomes of the call, and what a person is asked if that is to ask one."""
+        """Decide on the call, and build the question where a person is asked."""
         decision = self.policy.decide(facts)
         return decision, self._ask(call, facts, decision) if decision.action == "ask" else None
 
@@ -138,7 +138,7 @@ class Approval(Policy[None]):
         return Ask(words, about=about, receipt=receipt(decision), expires_in=self.policy.expires_in)
 
     async def _ask_host(self, run: Run, call: ToolCall, ask: Ask) -> CallVerdict:
-        """Ask whoever can answer at once; with None the run parks, and others may answer later."""
+        """Ask the host's function; None parks the run, and others may answer later."""
         request = self.policy.request_permission
         assert request is not None
         about = described(
@@ -187,12 +187,12 @@ def _build_refusal(call: ToolCall, ask: Ask, reason: str, by: str = _HOST) -> Re
 
 
 def receipt(decision: PolicyDecision) -> dict[str, Any]:
-    """The decision as it is kept and shown."""
+    """Convert the decision to plain data."""
     return msgspec.to_builtins(decision)
 
 
 def _repeats(run: Run, call: ToolCall) -> int:
-    """How often this very call was made in the session, with this one."""
+    """Count how often this very call was made in the session, including now."""
     seen: _CallHistory | None = run.cache.get(_CallHistory)
     if seen is None:
         seen = run.cache[_CallHistory] = _CallHistory()
@@ -209,7 +209,7 @@ class _CallHistory:
         self.calls: dict[tuple[str, str], set[str]] = {}
 
     def go_on(self, entries: Sequence[JournalEntry]) -> None:
-        """Take in what is new."""
+        """Read the new entries."""
         for entry in entries[self.place :]:
             if type(entry) is ToolDecided:
                 self.calls.setdefault((entry.tool, entry.digest), set()).add(entry.call_id)

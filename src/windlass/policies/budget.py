@@ -1,4 +1,4 @@
-"""A budget overrules every judge: once tokens or dollars are spent the run stops, whatever it did."""
+"""The policy that stops a run once its tokens or dollars are spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a behaviour may know of the run to be when it builds its policy."""
+"""What a behaviour may know of the run when it builds its policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Policies: TypeAlias = Sequence[Policy[Any]]
 
 @dataclass(slots=True)
 class BuildContext:
-    """The options, checked, and what has been made of them so far."""
+    """The checked options, and what was built from them so far."""
 
     values: Values
     door: str

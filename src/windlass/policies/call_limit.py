@@ -1,4 +1,4 @@
-"""At most so many tool calls in a run: what is asked for beyond them is answered, and not run."""
+"""A limit on the tool calls of a run: calls beyond it are answered, not run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.messages import ToolCall, ToolResult
 
 
 class _AllowedCalls(Facts):
-    """The calls that were let through."""
+    """The calls that were allowed."""
 
     def __init__(self) -> None:
         self.calls: set[str] = set()

@@ -1,4 +1,4 @@
-"""A last word: when a limit ends a run that was still calling tools, ask once more for an answer."""
+"""A final answer: when a limit ends a run that still calls tools, ask once more."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class ClosingAnswer(Policy[None]):
-    """One call without tools, not counted as a turn; a twentieth of the budget is kept back for it."""
+    """One call without tools, not counted as a turn; a twentieth of the budget is kept for it."""
 
     share = 0.05
 
@@ -56,7 +56,7 @@ class ClosingAnswer(Policy[None]):
             return outcome  # an answer takes time, and there is none left
         run.say(await text_of(self.words), "closing_answer")
         frame = run.frame
-        # what is on offer and nobody can run is how a typed answer is given
+        # a tool without a handler is how a typed answer is given
         answers = tuple(spec for spec in frame.tools if spec.name not in run.tools)
         choice = frame.settings.tool_choice if answers else None
         settings = msgspec.structs.replace(frame.settings, tool_choice=choice)

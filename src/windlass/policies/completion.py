@@ -1,4 +1,4 @@
-"""When the work counts as done, and what happens when the model only talks.
+"""When the work counts as done, and what happens when the model only writes text.
 
 Three modes. With native tools a reply without calls is the end. Where tools are written as text,
 and where there are none, the model says so with a sentinel. Until then text-only turns are nudged,
@@ -73,7 +73,7 @@ def _check_sentinel(name: str, value: Any) -> str | None:
 
 
 def _check_required(name: str, value: Any) -> tuple[tuple[str, ...], ...]:
-    """All of these, and of a nested list any one."""
+    """Check the required tools: all of the list, and any one of a nested list."""
     if isinstance(value, str) or not isinstance(value, (list, tuple)):
         raise ConfigError(f"{name} is a list of tools' names, not {safe_repr(value)}")
     groups: list[tuple[str, ...]] = []
@@ -129,7 +129,7 @@ class CompletionOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 def choose_sentinel(values: Values, mode: Mode) -> str | None:
-    """Choose the word that ends a run; None: there is none."""
+    """Choose the sentinel that ends a run, or None."""
     options = CompletionOptions.read(values)
     if options.done_sentinel is not msgspec.UNSET:
         return options.done_sentinel
@@ -137,13 +137,13 @@ def choose_sentinel(values: Values, mode: Mode) -> str | None:
 
 
 def loop_contract(prompts: Prompts, mode: Mode, sentinel: str) -> Words:
-    """Return how the model is told to end a run."""
+    """Return the instructions for ending a run."""
     default = CONTRACTS[mode].format(sentinel=sentinel)
     return words_of(prompts, "agent.loop_contract", default, sentinel=sentinel)
 
 
 def add_contract(system: str | None, prompts: Prompts, mode: Mode, sentinel: str) -> str | None:
-    """Add to the system prompt how a run is ended, unless a function writes it later."""
+    """Add the instructions for ending a run, unless a function writes them later."""
     contract = loop_contract(prompts, mode, sentinel)
     if not isinstance(contract, str):
         return system  # `frame_prompts.py` has it written
@@ -233,7 +233,7 @@ class Completion(Policy[None]):
                 run.note(LoopStuck(talked - 1))
             return Stop("stuck", "max_nudges")
         if nudges and talked and run.messages[-1].role == "assistant":
-            # only if nothing was said since the model's reply
+            # only if no message followed the model's reply
             said = await text_of(self.act if must_act else self.nudge)
             run.say(said + self._too_long(turn), "nudge")
         elif turn.calls and "brief" not in counted.heard and (brief := self._too_long(turn)):
@@ -261,7 +261,7 @@ class Completion(Policy[None]):
         )
 
     def _must_act(self, run: Run) -> bool:
-        """Is an action wanted, and has no tool been called yet?"""
+        """Check whether an action is required and no tool has been called yet."""
         if not self.shape.require_action_or_yield or self.mode == "none":
             return False
         counted = tally(run)
@@ -278,14 +278,14 @@ _AS_IT_IS = frozenset({"provider_error", "suspended", "cancelled", "cancelling"}
 
 
 def says_done(text: str, sentinel: str, mode: Mode) -> bool:
-    """Does the reply carry the sentinel? In text mode it stands in a done block."""
+    """Check whether the reply carries the sentinel; in text mode it stands in a done block."""
     if mode == "text":
         return any(sentinel in text[start:end] for start, end in _done_blocks(text))
     return sentinel in text
 
 
 def visible(text: str, sentinel: str | None) -> str:
-    """The reply without the sentinel, for people."""
+    """Remove the sentinel from the reply, for people."""
     if sentinel is None or sentinel not in text:
         return text
     kept: list[str] = []
@@ -299,7 +299,7 @@ def visible(text: str, sentinel: str | None) -> str:
 
 
 def _done_blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Where the content of each done block begins and ends, in one pass over the text."""
+    """Yield the start and end of each done block's content, in one pass."""
     place = 0
     while (opened := text.find(_OPEN, place)) >= 0:
         start = opened + len(_OPEN)

@@ -1,4 +1,4 @@
-"""Somebody is asked before a call runs: a function of yours, and through it, if it wants, a person.
+"""Consent to calls: a function of yours is asked before each, and may ask a person.
 
 All that is not clearly a yes is a no: a function that raises, or answers something else, refuses.
 """
@@ -63,7 +63,7 @@ class Consent(Policy[None]):
 
 
 def _read(answer: object) -> tuple[bool | str, str | None]:
-    """Yes, no or "ask", and the reason."""
+    """Parse the answer: yes, no or "ask", and the reason."""
     if answer is True or isinstance(answer, Allow):
         return True, answer.reason if isinstance(answer, Allow) else None
     if answer is False:
@@ -73,9 +73,9 @@ def _read(answer: object) -> tuple[bool | str, str | None]:
     if isinstance(answer, str) and answer == "ask":
         return "ask", None
     if isinstance(answer, Mapping):
-        told = cast("Mapping[Any, Any]", answer)
-        allow, reason = told.get("allow", False), told.get("reason")
-        if set(told) <= set(_KEYS) and (reason is None or isinstance(reason, str)):
+        fields = cast("Mapping[Any, Any]", answer)
+        allow, reason = fields.get("allow", False), fields.get("reason")
+        if set(fields) <= set(_KEYS) and (reason is None or isinstance(reason, str)):
             if allow is True or allow is False or allow == "ask":
                 return allow, reason
     return False, (

@@ -1,4 +1,4 @@
-"""A function of yours before every model call: it may show the model other messages, or another system.
+"""A function of yours before every model call, which may change messages or system.
 
 For that call only: what is recorded stays, and what was sent instead is on the record too.
 """
@@ -116,7 +116,7 @@ class ContextCallback(Policy[None]):
         return Request(shown_now, frame, request.tail)
 
     def _parse_answer(self, answer: object) -> tuple[object, str | None]:
-        """The messages and the system of the answer; None: as they are."""
+        """Parse the messages and the system of the answer; None leaves them as they are."""
         if not isinstance(answer, Mapping):
             if isinstance(answer, (list, tuple)):
                 return cast("object", answer), None
@@ -124,21 +124,21 @@ class ContextCallback(Policy[None]):
                 f"{self.option} answers a list of messages, a dict with messages and system, or "
                 f"None, not {safe_repr(answer)}"
             )
-        said = cast("Mapping[Any, Any]", answer)
-        for key in said:
+        fields = cast("Mapping[Any, Any]", answer)
+        for key in fields:
             if key not in ANSWERS:
                 hint = nearest(str(key), ANSWERS)
                 raise ConfigError(f"{self.option} answers no {safe_repr(key)}{hint}")
-        system = said.get("system")
+        system = fields.get("system")
         if system is not None:
             if not isinstance(system, str):
                 raise ConfigError(f"{self.option}: system is a text, not {safe_repr(system)}")
             keepable(system, f"the system from {self.option}")
-        return said.get("messages"), system
+        return fields.get("messages"), system
 
 
 def _with_system(run: Run, frame: Frame, system: str) -> Frame:
-    """The frame with another system prompt: the same object for the same words."""
+    """Return the frame with another system prompt: the same object for the same text."""
     made: dict[tuple[int, str], tuple[Frame, Frame]] = run.cache.setdefault(_FRAMES, {})
     key = (id(frame), system)
     if key not in made:
@@ -153,7 +153,7 @@ def _with_system(run: Run, frame: Frame, system: str) -> Frame:
 
 
 class _SessionMessages:
-    """Everything that was said in the session, whatever has left the view since."""
+    """All messages of the session, also those that have left the view."""
 
     __slots__ = ("fold", "place")
 

@@ -1,4 +1,4 @@
-"""Messages are shown with something added: a time, or what a function of yours makes of each.
+"""Messages shown with an addition: a time, or what a function of yours makes of each.
 
 A message is decorated once, when it is first shown, and the answer is on the record: the prompt's
 beginning stays the same from turn to turn, and a resumed run asks nobody again. What is stored is
@@ -94,7 +94,7 @@ class _DecoratedView:
         self.told: dict[str, MadeUp] = {}  # what the record knows of those
 
     def follow(self, run: Run) -> None:
-        """Be about the view as it is now. Of what was reshaped the rest keeps what is known of it."""
+        """Follow the view as it is now; messages that stay keep what is known of them."""
         items, most = run.messages.strand.items, len(self.kept)
         if self.of is run.messages.strand and most <= len(items):
             if not most or self.kept[-1].source is items[most - 1]:
@@ -130,7 +130,7 @@ class Decorating(Policy[None]):
         return "decorators"
 
     async def start(self, run: Run) -> None:
-        """What the record knows of the messages that are there already."""
+        """Load what the journal knows of the messages in the view."""
         if not run.messages.strand.items:
             return
         entries = run.entries
@@ -167,7 +167,7 @@ class Decorating(Policy[None]):
         return Request(tuple(listed), request.frame, request.tail)
 
     async def _grow(self, run: Run, shown: _DecoratedView) -> None:
-        """Decorate what is new in the view, and put that on the record."""
+        """Decorate what is new in the view, and record it."""
         items, strand = run.messages.strand.items, shown.strand
         shown.kept += [MessageRecord(item) for item in items[len(shown.kept) :]]
         start: int | None = None
@@ -198,7 +198,7 @@ class Decorating(Policy[None]):
     async def _decorate_extra(
         self, run: Run, shown: _DecoratedView, message: Message, at: int, fresh: list[MadeUp]
     ) -> Message:
-        """A message that is not in the view: somebody made it up for this call, and may again."""
+        """Decorate a message that is not in the view but was added for this call."""
         key = digest_of(message)
         known = shown.made.get(key)
         if known is not None:
@@ -240,7 +240,7 @@ def _of(one: MessageRecord) -> Message:
 
 
 def _same_parts(message: Message, decorated: Message) -> None:
-    """Words may change; who speaks, what is called and answered, and what a provider sealed may not."""
+    """Check that a decorator kept role, calls, result ids and signatures."""
     if decorated.role != message.role:
         raise ConfigError(
             f"{WHO} made a {decorated.role} message of a {message.role} message: "
@@ -254,7 +254,7 @@ def _same_parts(message: Message, decorated: Message) -> None:
 
 
 def _strip_signatures(decorated: Message, message: Message) -> Message:
-    """Without the seal on words that were changed: its provider would look whether it fits them."""
+    """Remove the signature of a text that was changed, which the provider would reject."""
     if decorated.role != "assistant" or decorated.text == message.text:
         return decorated
     left = tuple([block for block in decorated.content if not _seals_words(block)])
@@ -262,7 +262,7 @@ def _strip_signatures(decorated: Message, message: Message) -> Message:
 
 
 def _seals_words(block: Block) -> bool:
-    """Google signs the text before it, or an empty one after it; see `models/wires/gemini/reply.py`."""
+    """Check whether a block signs a text, as Google's do; see `wires/gemini/reply.py`."""
     data: Any = block.data if type(block) is Opaque else None
     return isinstance(data, dict) and ("beside" in data or cast("Any", data).get("text") == "")
 
@@ -281,7 +281,7 @@ def _fixed_parts(message: Message) -> list[object]:
 
 
 def add_timestamp(message: Message, time: float) -> Message:
-    """The message with its time before its words.
+    """Add its time before the text of a message.
 
     The model's own words go back as it said them: it would begin to write times itself.
     """
@@ -310,7 +310,7 @@ def _iso(time: float) -> str:
 
 
 def read_records(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[MessageRecord]:
-    """What a session's journal knows of the messages in its view, in their order."""
+    """Read what a session's journal knows of the messages in its view, in order."""
     fold = ViewFold()
     size = _size(rows)
     known: dict[int, MessageRecord] = {}
@@ -342,7 +342,7 @@ def read_records(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[M
 
 
 def _said_again(old: Sequence[MessageRecord], new: Sequence[MessageRecord]) -> None:
-    """A message that stays in the words of another, as a record tells it, keeps what is known of it.
+    """Copy what is known of a message to its equal in the new view, from the end.
 
     From the end: of two that say the same, the later one stays.
     """
@@ -359,7 +359,7 @@ def _said_again(old: Sequence[MessageRecord], new: Sequence[MessageRecord]) -> N
 
 
 def _about(message: Message) -> object:
-    """What two messages that say the same have in common, and few others."""
+    """Return a key that equal messages share, and few others."""
     ids = [block.id for block in message.content if isinstance(block, (ToolCall, ToolResult))]
     return message.role, message.kind, message.text, tuple(ids)
 
@@ -372,7 +372,7 @@ async def _rows(run: Run) -> Sequence[Row]:
 
 
 def _size(rows: Sequence[Row]) -> int:
-    """How many entries the rows hold."""
+    """Count the entries that the rows hold."""
     if not rows:
         return 0
     return rows[-1].first + len(msgspec.json.decode(rows[-1].payload, type=list[msgspec.Raw]))

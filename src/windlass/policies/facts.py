@@ -1,4 +1,4 @@
-"""What a run's turns have come to: tools that worked, what gates said, who has spoken.
+"""Facts of a run's turns: tools that worked, decisions of gates, reminders given.
 
 Not a policy: policies read here what happened in a turn, and so learn of each other without knowing
 each other.
@@ -56,12 +56,12 @@ class Tally(Facts):
 
     @property
     def verdict(self) -> JudgeDecision | None:
-        """The last that a gate said of this turn."""
+        """The last decision of a gate in this turn."""
         return next(reversed(self.decisions.values())) if self.decisions else None
 
     @property
     def veto(self) -> JudgeDecision | None:
-        """The gate that refused the end."""
+        """The decision of the gate that refused the end."""
         if not self.decisions:
             return None
         said = self.decisions.values()
@@ -69,11 +69,11 @@ class Tally(Facts):
 
     @property
     def revised(self) -> bool:
-        """The step judge wants another step in place of this one."""
+        """Whether the step judge wants another step in place of this one."""
         return self.step is not None and self.step.verdict == "revise"
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {
             IterationStart: self._turn,
             ToolResulted: self._result,
@@ -143,12 +143,12 @@ class Tally(Facts):
 
 
 def tally(run: Run) -> Tally:
-    """How the run stands."""
+    """Return the facts of the run."""
     return run.facts(Tally)
 
 
 def missing(required: Groups, run: Run) -> list[str]:
-    """The required tools that have not worked yet; of a group any one is enough."""
+    """Return the required tools that have not worked yet; of a group any one is enough."""
     if not required:
         return []
     worked = tally(run).successful

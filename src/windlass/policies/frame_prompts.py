@@ -1,4 +1,4 @@
-"""Prompts of the frame that a function writes: asked for once in a run, and kept on record.
+"""Prompts of the frame that a function writes: once in a run, and recorded.
 
 What stands in every request must be known before the first one and stay the same after a crash.
 """
@@ -23,14 +23,14 @@ GO_ON: Final = "go_on"
 
 
 class PromptTexts(msgspec.Struct, frozen=True):
-    """What the functions have written."""
+    """The texts that the functions have written."""
 
     contract: str | None = None
     tools: str | None = None
 
 
 class FramePrompts(Policy[PromptTexts]):
-    """Puts the contracts into the system prompt: how a run is ended, and how tools are written."""
+    """Adds the contracts to the system prompt: how a run is ended, how tools are written."""
 
     memory = PromptTexts
     brief: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class FramePrompts(Policy[PromptTexts]):
         return "prompts"
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """The request with the prompts in its frame."""
+        """Return the request with the prompts in its frame."""
         known: tuple[Frame, Frame] | None = run.cache.get(self)
         if known is None or known[0] is not request.frame:
             frame = self._add_to_frame(request.frame, await self._write_texts(run))
@@ -56,7 +56,7 @@ class FramePrompts(Policy[PromptTexts]):
         return Request(request.messages, known[1], request.tail)
 
     async def _write_texts(self, run: Run) -> PromptTexts:
-        """The texts; what functions write they write once in a run."""
+        """Return the texts; functions write theirs once in a run."""
         given, known = (
             (self.contract, self.tools),
             cast("PromptTexts | None", run.memory.get(self.name)),
@@ -82,13 +82,13 @@ class FramePrompts(Policy[PromptTexts]):
 
 
 class GoOn(Policy[None]):
-    """Say your words where the kernel would say "Continue."."""
+    """Sends your text where the kernel would send "Continue."."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
 
     async def before_turn(self, run: Run) -> None:
-        """The last word is the model's own, and it may not be."""
+        """Add the text where the view ends with the model's own message."""
         items, turn = run.messages, run.turn
         if items and items[-1].role == "assistant":
             if turn is None or turn.stop_reason != "pause_turn":
@@ -99,7 +99,7 @@ class GoOn(Policy[None]):
 
 
 def build(ctx: BuildContext) -> Policies:
-    """Build the policy for prompts of the frame that are written while a run goes on."""
+    """Build the policy for frame prompts that are written during a run."""
     contract = override(ctx.prompts, "agent.loop_contract")
     is_written = ctx.sentinel is not None and contract is not None and callable(contract.source)
     tools = override(ctx.prompts, "agent.tool_contract_text") if ctx.mode == "text" else None
@@ -114,7 +114,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 def build_continue(ctx: BuildContext) -> Policies:
-    """Build the policy that says words of yours in place of "Continue."."""
+    """Build the policy that sends your text in place of "Continue."."""
     if override(ctx.prompts, "agent.continue") is None:
         return ()
     return (GoOn(words_of(ctx.prompts, "agent.continue", "Continue.")),)

@@ -1,4 +1,4 @@
-"""The loop as a callback sees it: a snapshot after a turn, for `loop_control` and judges' cadence."""
+"""The loop as a callback sees it: a snapshot after a turn."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CompletionState(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProgressState(msgspec.Struct, frozen=True, gc=False):
-    """Did the turn get anywhere?"""
+    """The progress of the turn."""
 
     changed: bool
     summary: str
@@ -65,7 +65,7 @@ class LoopState(msgspec.Struct, frozen=True, gc=False):
 
 
 def state_of(run: Run, budget: BudgetState, required: Groups = ()) -> LoopState:
-    """The run as it stands after its last turn."""
+    """Build the snapshot of the run after its last turn."""
     counted, turn = tally(run), run.turn
     sentinel = (run.plan.metadata or {}).get("sentinel")
     chars = len(visible(turn.text, sentinel)) if turn is not None else 0
@@ -87,7 +87,7 @@ def state_of(run: Run, budget: BudgetState, required: Groups = ()) -> LoopState:
 
 
 def limit_of(run: Run, extensions: int = 0, most: int | None = None) -> BudgetState:
-    """The limit on turns as it stands."""
+    """Return the current limit on turns."""
     limit = run.ledger.limits.iterations
     taken = run.ledger.iterations  # those too whose reply was lost with a process
     limit = taken if limit is None else limit

@@ -1,4 +1,4 @@
-"""Calls that a model with native tools wrote as text: taken once, or not at all.
+"""Calls that a model with native tools wrote as text: accepted once, or not at all.
 
 Reading them is a model wrapper's work (`models/wrappers/native_tools.py`), and without this policy they
 run like any other.
@@ -49,13 +49,13 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class Fallbacks(Facts):
-    """How many replies had written calls, and whether those of the last were refused."""
+    """The number of replies with written calls, and whether the last were refused."""
 
     replies = 0
     refused = False  # in the last turn
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {
             Replied: self._reply,
             NativeToolRejected: self._refusal,
@@ -93,7 +93,7 @@ class NativeFallback(Policy[None]):
         return KeepGoing(REJECTED)
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
-        """Where no turn was left to do better, that is why the run failed."""
+        """Report refused calls as the reason where no turn was left to do better."""
         if (outcome.status, outcome.stop_reason) != ("budget_exhausted", "max_iterations"):
             return outcome
         if not run.facts(Fallbacks).refused:

@@ -1,4 +1,4 @@
-"""What an agent may do: a ceiling over its tools, and lists of what is allowed and denied.
+"""Permissions of an agent: a ceiling over its tools, and lists of allowed and denied ones.
 
 Both are asked about every call when it is about to run. What a parent may not do, its sub-agents may
 not do either: both go on to a child's run.
@@ -59,7 +59,7 @@ class PermissionOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 def build(ctx: BuildContext) -> Policies:
-    """Build the policies of the ceiling and of the lists, in this order: nothing lifts a ceiling."""
+    """Build the policies of the ceiling and of the lists, in this order."""
     options, chosen = PermissionOptions.read(ctx.values), list[Policy[Any]]()
     if options.policy is not None:
         chosen.append(UnderCeiling(options.policy))
@@ -69,7 +69,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class UnderCeiling(Policy[None]):
-    """Nothing above the ceiling runs, and nobody can lift it."""
+    """Refuses every call above the ceiling, without exception."""
 
     decides = True
 
@@ -99,7 +99,7 @@ Grant = Literal["once", "session"]
 
 
 class PermissionCheck(Policy[Grants]):
-    """Deny what the lists deny; whoever `on_escalation` is may grant it once, or for the session."""
+    """Denies what the lists deny; `on_escalation` may grant it once, or for the session."""
 
     memory = Grants
     keeps = "session"
@@ -186,7 +186,7 @@ class PermissionCheck(Policy[Grants]):
 
 
 def _record_grant(run: Run, grant: PermissionGrant) -> None:
-    """Put a grant on record, once: a call that another policy parked is decided on again."""
+    """Record a grant once: a call that another policy parked is decided on again."""
     for entry in reversed(run.entries):
         if (
             type(entry) is Replied and entry.purpose is None
@@ -201,7 +201,7 @@ _HOST = "on_escalation"  # who answered, where it does not say which person did
 
 
 def _line(ruling: Ruling) -> str:
-    """The line that denies a call."""
+    """Describe the line that denies a call."""
     return f"deny {ruling.rule}" if ruling.rule is not None else "not allowed"
 
 
@@ -216,14 +216,12 @@ def _build_refusal(
 
 
 def _grant(answer: object) -> Grant | Literal["ask"] | None:
-    """What was answered; all that is not clearly a yes is a no."""
+    """Parse the answer; anything but a clear yes is a no."""
     if isinstance(answer, Mapping):
-        said_so = cast("Mapping[Any, Any]", answer)
-        if set(said_so) != {"grant"}:
-            raise ValueError(
-                f"it answers {{'grant': 'once' | 'session'}}, not {safe_repr(said_so)}"
-            )
-        answer = said_so["grant"]
+        fields = cast("Mapping[Any, Any]", answer)
+        if set(fields) != {"grant"}:
+            raise ValueError(f"it answers {{'grant': 'once' | 'session'}}, not {safe_repr(fields)}")
+        answer = fields["grant"]
         if answer not in ("once", "session", "ask", True, False, None):
             raise ValueError(f"it grants 'once' or 'session', not {safe_repr(answer)}")
     if answer is True or isinstance(answer, Allow):

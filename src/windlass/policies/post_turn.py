@@ -1,4 +1,4 @@
-"""A function of yours after every turn: it may speak, stop the run, or change its options."""
+"""A function of yours after every turn: it may add a message, stop, or change options."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ChangedOptions(msgspec.Struct, frozen=True):
 
 
 class PostTurn(Policy[ChangedOptions]):
-    """Ask the function after each turn and do what it says."""
+    """Call the function after each turn and apply its answer."""
 
     memory = ChangedOptions
 
@@ -164,7 +164,7 @@ def _info(run: Run, turn: Turn) -> TurnInfo:
 
 
 def _parse_answer(answer: object) -> Mapping[str, Any]:
-    """What the function said, as one kind of answer."""
+    """Convert the function's answer to a dict."""
     if answer is None or answer is False:
         return {}
     if answer is True:
@@ -175,21 +175,21 @@ def _parse_answer(answer: object) -> Mapping[str, Any]:
         raise ConfigError(
             f"post_turn_callback answers a text, a bool, a dict or None, not {safe_repr(answer)}"
         )
-    said = cast("Mapping[str, Any]", answer)
-    for key in said:
+    fields = cast("Mapping[str, Any]", answer)
+    for key in fields:
         if key not in ANSWERS:
             raise ConfigError(f"post_turn_callback answers no {key!r}{nearest(str(key), ANSWERS)}")
     for key in ("message", "stop_reason"):
-        if said.get(key) is not None and not isinstance(said[key], str):
-            raise ConfigError(f"post_turn_callback: {key} is a text, not {safe_repr(said[key])}")
+        if fields.get(key) is not None and not isinstance(fields[key], str):
+            raise ConfigError(f"post_turn_callback: {key} is a text, not {safe_repr(fields[key])}")
     for key in ("stop", "veto"):
-        if said.get(key) is not None and not isinstance(said[key], bool):
+        if fields.get(key) is not None and not isinstance(fields[key], bool):
             raise ConfigError(
-                f"post_turn_callback: {key} is True or False, not {safe_repr(said[key])}"
+                f"post_turn_callback: {key} is True or False, not {safe_repr(fields[key])}"
             )
     for key in ("next_options", "llm_options"):
-        given = said.get(key)
+        given = fields.get(key)
         if given is not None and not isinstance(given, Mapping):
             raise ConfigError(f"post_turn_callback: {key} is a dict, not {safe_repr(given)}")
         plain(given, f"post_turn_callback: {key}")
-    return said
+    return fields

@@ -1,4 +1,4 @@
-"""A tool with which the model says how far it is; what it says is an event, and nothing else."""
+"""A tool with which the model reports progress, as an event and nothing else."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def _acknowledge(arguments: dict[str, Any]) -> str:
 
 
 class Progress(Policy[None]):
-    """Put every report on the record, where whoever watches the run sees it."""
+    """Record every report, where observers of the run see it."""
 
     def __init__(self, tool: str) -> None:
         self.tool = tool

@@ -1,4 +1,4 @@
-"""Every prompt of ours by its id, and the words that somebody puts in its place.
+"""Prompts of Windlass by id, and the texts that replace them.
 
 A text of your own is given by the path of its file, as `{"text": …}` or `{"path": …}`, or by a
 function that is handed the values and writes it. Ids, files and placeholders are checked before
@@ -53,7 +53,7 @@ PromptSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Callable[
 
 
 class PromptOverrides(TypedDict, total=False):
-    """The ids as names of Python: `agent_prompt_overrides(agent_nudge={"text": "Go on."})`."""
+    """The ids as Python names: `agent_prompt_overrides(agent_nudge={"text": "Go on."})`."""
 
     agent_loop_contract: PromptSource
     agent_tool_contract_text: PromptSource
@@ -75,7 +75,7 @@ class PromptOverrides(TypedDict, total=False):
 def agent_prompt_overrides(
     overrides: Mapping[str, PromptSource] | None = None, /, **named: Unpack[PromptOverrides]
 ) -> dict[str, PromptSource]:
-    """Words of your own in place of ours, checked as they are written.
+    """Build checked overrides of prompts.
 
     ```python
     prompts = w.agent_prompt_overrides(
@@ -146,7 +146,7 @@ def _read(whose: str, source: Any) -> Any:
 
 
 def _file(whose: str, place: str) -> str:
-    """The words of a file. A path that is not absolute begins in the current directory."""
+    """Read the text of a file; a relative path begins in the current directory."""
     try:
         found = read_regular(place).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Feedback to a model that wrote a tool call in the middle of other text: it was not run, and why.
+"""Feedback to a model that wrote a call amid other text: it was not run, and why.
 
 Which blocks are calls is decided where a reply is read (`models/wrappers/text_calls.py`). What only
 quotes a call is the model's answer, and is left alone.
@@ -27,7 +27,7 @@ MOST: Final = 2  # times in a run that it is said; then the text is the answer
 
 
 class QuotedCalls(Policy[None]):
-    """Tell a model that a call it seems to have meant was taken as text, and let it try again."""
+    """Tell a model that a probable call was taken as text, and let it try again."""
 
     brief: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""A result too long for the model is cut; the whole of it stays in the journal."""
+"""The limit on a result's length for the model; the journal keeps all of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ResultCapOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 class ResultCap(Policy[None]):
-    """Show the model at most `max_bytes` of any result, head and tail, and say what is missing."""
+    """Show the model at most `max_bytes` of a result, head and tail, and what is missing."""
 
     def __init__(self, max_bytes: int = 65536) -> None:
         self.max_bytes = max_bytes

@@ -1,4 +1,4 @@
-"""Where a conversation may be cut, what of it must stay, and how long it is.
+"""Rounds of a conversation: where it may be cut, what must stay, and how long it is.
 
 Not a policy. A round is a reply together with the answers to its calls, or a turn that its provider
 paused together with what follows: providers refuse the one without the other.
@@ -17,7 +17,7 @@ PINNED: Final = "pinned"  # the kind of a message that nobody may take out of th
 
 
 def between(messages: Sequence[Message], at: int) -> bool:
-    """Is this place between two rounds?"""
+    """Check whether this index is between two rounds."""
     before = messages[at - 1] if at else None
     if before is None or before.role != "assistant":
         return True
@@ -26,14 +26,14 @@ def between(messages: Sequence[Message], at: int) -> bool:
 
 
 def round_at(messages: Sequence[Message], at: int) -> int:
-    """The beginning of the round that this place is in."""
+    """Return the start of the round that this index is in."""
     while not between(messages, at):
         at -= 1
     return at
 
 
 def unanswered_start(messages: Sequence[Message]) -> int:
-    """Where the part begins that the model has not answered yet, with the round it belongs to."""
+    """Return the start of what the model has not answered yet, with its whole round."""
     at = len(messages)
     while at and messages[at - 1].role != "assistant":
         at -= 1
@@ -43,19 +43,19 @@ def unanswered_start(messages: Sequence[Message]) -> int:
 
 
 def first_said(messages: Sequence[Message], *, but: str) -> int | None:
-    """The place of what was said to the model first: the task. Words of kind `but` are our own."""
-    said = [
+    """Return the index of the first message to the model, the task; skip kind `but`."""
+    places = [
         at
         for at, message in enumerate(messages)
         if message.role == "user"
         and message.kind != but
         and all(type(block) is not ToolResult for block in message.content)
     ]
-    return next((at for at in said if messages[at].kind is None), said[0] if said else None)
+    return next((at for at in places if messages[at].kind is None), places[0] if places else None)
 
 
 def staying(messages: Sequence[Message], *, but: str) -> frozenset[int]:
-    """The places of the task, of instructions, and of what is pinned."""
+    """Return the indexes of the task, of instructions, and of pinned messages."""
     first = first_said(messages, but=but)
     return frozenset(
         at
@@ -65,14 +65,14 @@ def staying(messages: Sequence[Message], *, but: str) -> frozenset[int]:
 
 
 def estimate_view(run: Run) -> int:
-    """Roughly the tokens of the view, as `estimate_tokens` counts; what was counted stays counted."""
+    """Estimate the tokens of the view as `estimate_tokens` does; each message counts once."""
     messages = run.messages
     counted = run.view.count_characters(messages.strand, len(messages))
     return -(-counted // 4)
 
 
 def under_way(run: Run) -> bool:
-    """Has the model spoken in this session before the turn that begins?"""
+    """Check whether the model has replied in this session before this turn."""
     return run.number > 1 or _spoke_before(run)
 
 

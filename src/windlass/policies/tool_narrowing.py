@@ -1,4 +1,4 @@
-"""Tools that nobody uses leave the model's sight: hidden for a while, never forbidden.
+"""Unused tools leave the model's sight: hidden for a while, never forbidden.
 
 Between turns, all at once, and on record. A hidden tool is named in the system prompt and can be
 called; a call brings it back. Where a provider's cache makes the frame cheap, tools leave only when
@@ -67,7 +67,7 @@ class ToolSurfaceNarrowing(OptionStruct, frozen=True, kw_only=True):
     """What becomes of tools that say nothing of themselves."""
 
     def prunes(self) -> frozenset[str]:
-        """The classes whose tools may leave."""
+        """Return the classes of tools that may be hidden."""
         usual = ("read_only",) if self.mode == "safe" else CLASSES
         prune = set(usual if self.prune_classes is None else self.prune_classes)
         prune -= set(self.keep_classes or ())
@@ -109,7 +109,7 @@ class NarrowingOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 class Narrowed(msgspec.Struct, frozen=True):
-    """The tools that are hidden, since which turn, and how the model is told."""
+    """The hidden tools, since which turn, and the text that names them."""
 
     hidden: tuple[str, ...] = ()
     at: int = 0
@@ -117,7 +117,7 @@ class Narrowed(msgspec.Struct, frozen=True):
 
 
 class Surface(Facts):
-    """The turn in which each tool was last called, found or brought; and what was sent last."""
+    """The turn in which each tool was last called, found or added; and what was sent last."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -128,7 +128,7 @@ class Surface(Facts):
         self.cut = False  # the view has changed since
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {
             Replied: self._reply,
             Framed: self._frame,
@@ -156,7 +156,7 @@ class Surface(Facts):
         self.cut = True
 
     def last_shown_tools(self, run: Run) -> list[str] | None:
-        """The tools that the model was shown last; None: nobody knows."""
+        """Return the tools that the model was shown last; None if unknown."""
         if self.sent is not None and self.sent not in self.frames:  # put on record by a run before
             for entry in run.entries[: run.first_entry]:
                 if type(entry) is Framed:
@@ -166,7 +166,7 @@ class Surface(Facts):
 
 
 class _NarrowingCache:
-    """What the last looks came to, for as long as the frame stays what it was."""
+    """Cached results of the last checks, valid while the frame stays the same."""
 
     __slots__ = ("candidates", "due", "frame", "given", "narrowed", "place", "shown", "tools")
 
@@ -182,7 +182,7 @@ class _NarrowingCache:
 
 
 class Narrowing(Policy[Narrowed]):
-    """Hide what was not used in the last turns, where its class allows it."""
+    """Hides tools that were not used in the last turns, where their class allows it."""
 
     memory = Narrowed
     brief: ClassVar[bool] = True
@@ -202,13 +202,13 @@ class Narrowing(Policy[Narrowed]):
         return NAME
 
     def may_leave(self, tool: Tool) -> bool:
-        """Is it of a class that leaves, and does nobody hold on to it?"""
+        """Check whether a tool is of a class that may be hidden, and not pinned."""
         if tool.name in self.required or tool.name in self.wanted.hard_keep:
             return False
         return not tool.annotations.get(PINNED) and tool_class(tool) in self.prunes
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """The request without the hidden tools; once in a while, a look at which those are."""
+        """Remove the hidden tools from the request; check at intervals which those are."""
         memory: Narrowed | None = run.memory.get(NAME)
         if memory is None and run.iteration < self.window:
             return request
@@ -257,14 +257,14 @@ class Narrowing(Policy[Narrowed]):
         used: Surface,
         looked: _NarrowingCache,
     ) -> list[ToolSpec]:
-        """Those that were not used across the window. One tool at least stays."""
+        """Return the tools not used within the window; at least one tool stays."""
         demanded, gone = _forced_tool(frame), frozenset(hidden)
         stale: list[ToolSpec] = []
         due = used.turns + self.window
         for spec in self._candidates(run, frame, looked):
             if spec.name in gone or spec.name == demanded:
                 continue
-            # in no frame so far: somebody brings it just now
+            # in no frame so far: it is being added just now
             last = used.last.get(spec.name, used.turns) + self.window
             if last <= used.turns:
                 stale.append(spec)
@@ -276,7 +276,7 @@ class Narrowing(Policy[Narrowed]):
         return stale
 
     def _candidates(self, run: Run, frame: Frame, looked: _NarrowingCache) -> tuple[ToolSpec, ...]:
-        """The tools of a frame that may leave. What nobody can run is how a typed answer is given."""
+        """Return the tools of a frame that may be hidden; those without a handler may not."""
         if looked.given is not frame or looked.tools is not run.tools:
             looked.given, looked.tools = frame, run.tools
             found = [(spec, run.tools.get(spec.name)) for spec in frame.tools]
@@ -292,7 +292,7 @@ class Narrowing(Policy[Narrowed]):
     def _now(
         self, run: Run, frame: Frame, hidden: tuple[str, ...], stale: list[ToolSpec], used: Surface
     ) -> bool:
-        """Does it cost nothing, or less than it saves if the run goes on for as long again?"""
+        """Check whether hiding costs nothing, or less than it saves in a run twice as long."""
         warm = used.warm
         if warm:
             shown = used.last_shown_tools(run)
@@ -341,7 +341,7 @@ class Narrowing(Policy[Narrowed]):
         )
 
     def _why(self, run: Run, frame: Frame, name: str, used: Surface) -> str:
-        """Why a tool stays."""
+        """Return why a tool stays."""
         tool = run.tools.get(name)
         if name in self.wanted.hard_keep:
             return "hard_keep"
@@ -364,7 +364,7 @@ def _detail(run: Run, name: str, used: Surface, why: str | None = None) -> dict[
 
 
 def _without(frame: Frame, narrowed: Narrowed) -> Frame | None:
-    """The frame with the hidden tools as a line of its system prompt; None: it has none of them."""
+    """Replace the hidden tools by a line of the system prompt; None if the frame has none."""
     demanded = _forced_tool(frame)
     gone = frozenset(narrowed.hidden) - {demanded}
     tools = tuple([spec for spec in frame.tools if spec.name not in gone])
@@ -375,7 +375,7 @@ def _without(frame: Frame, narrowed: Narrowed) -> Frame | None:
 
 
 def _forced_tool(frame: Frame) -> str | None:
-    """The one tool that the model must call, where somebody says so."""
+    """Return the one tool that the model must call, if any."""
     choice: Any = frame.settings.tool_choice
     if isinstance(choice, Mapping):
         name = cast("Mapping[str, Any]", choice).get("name")
@@ -384,7 +384,7 @@ def _forced_tool(frame: Frame) -> str | None:
 
 
 def _uses_hidden_tool(run: Run, memory: Narrowed) -> bool:
-    """Has a hidden tool been called, or found, since it was hidden?"""
+    """Check whether a hidden tool has been called, or found, since it was hidden."""
     last = run.facts(Surface).last
     return any([last.get(name, 0) > memory.at for name in memory.hidden])
 
@@ -403,7 +403,7 @@ _DEFAULT = Narrowing()  # frozen: all that say nothing else have the same
 
 
 def build(ctx: BuildContext) -> Policies:
-    """Build the policy that hides unused tools, where there is something for it to do."""
+    """Build the policy that hides unused tools, where it has something to do."""
     wanted = NarrowingOptions.read(ctx.values).tool_surface_narrowing
     if wanted is None and not ctx.is_bounded:
         return ()

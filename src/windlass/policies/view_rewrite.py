@@ -1,4 +1,4 @@
-"""Messages that a function of yours put in place of the view: read, checked, and made whole.
+"""Messages that a function of yours put in place of the view: parsed and repaired.
 
 Not a policy. What makes no sense is refused; what a provider would refuse is mended, because a
 function that hides messages does not have to know which of them belong together.
@@ -25,7 +25,7 @@ _HIDDEN: Final = "[not shown]"  # the result of a call that somebody made up
 
 
 def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
-    """The messages of an answer; `who` gave it. What is not one is refused with a `ConfigError`."""
+    """Parse the messages of an answer, or raise `ConfigError`; `who` names its source."""
     if isinstance(answer, (str, bytes, Mapping, Message)) or not isinstance(answer, Sequence):
         raise ConfigError(
             f"{who} answers a list of messages, not {safe_repr(cast('object', answer))}"
@@ -37,13 +37,13 @@ def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
 
 
 def lend(run: Run, messages: Sequence[Message]) -> list[Message]:
-    """The messages for a function of yours; one that could be changed in place is a copy."""
+    """Copy the messages for a function of yours, as far as they are mutable."""
     lent: _LentCopies = run.cache.setdefault(_LentCopies, _LentCopies())
     return [lent.copy_of(message) for message in messages]
 
 
 def take_back(run: Run, answer: object) -> object:
-    """The answer with the messages themselves in place of their copies."""
+    """Replace copies in the answer by the original messages."""
     if not isinstance(answer, (list, tuple)):
         return answer
     lent: _LentCopies = run.cache.setdefault(_LentCopies, _LentCopies())
@@ -52,7 +52,7 @@ def take_back(run: Run, answer: object) -> object:
 
 
 class _LentCopies:
-    """Copies of messages and whose they are, by id; both are held, so that their ids stay theirs."""
+    """Copies of messages and their originals, by id; both are held, so that ids stay valid."""
 
     __slots__ = ("copies", "originals")
 
@@ -73,7 +73,7 @@ class _LentCopies:
 
 
 def is_unchanged(answer: object, view: Sequence[Message]) -> bool:
-    """Everything was let stand: then the view itself is sent, and nothing is encoded anew."""
+    """Check whether the view was left as it is, so that nothing is encoded again."""
     if not isinstance(answer, (list, tuple)):
         return False
     several = cast("Sequence[object]", answer)
@@ -87,7 +87,7 @@ def _says_something(message: Message) -> bool:
 
 
 def message_in(run: Run, item: object, who: str, kind: str | None = None) -> Message:
-    """One message, as it was given or from a dict with `role` and `content`."""
+    """Parse one message, as it was given or from a dict with `role` and `content`."""
     if isinstance(item, Message):
         message = item
     elif isinstance(item, Mapping):
@@ -138,7 +138,7 @@ def _blocks(content: object, who: str) -> tuple[Block, ...]:
 
 
 def _in_place(message: Message, who: str) -> None:
-    """Calls are the model's, and results are given to it."""
+    """Check that calls stand only in the model's messages, and results in others."""
     wrong = ToolResult if message.role == "assistant" else ToolCall
     if any(type(block) is wrong for block in message.content):
         name = "result" if wrong is ToolResult else "call"
@@ -151,7 +151,7 @@ def _in_place(message: Message, who: str) -> None:
 def whole(
     messages: Sequence[Message], view: Sequence[Message], tail: Sequence[Message]
 ) -> Sequence[Message]:
-    """The messages so that every call has its result in the next one (I1).
+    """Repair the messages so that every call has its result in the next one (I1).
 
     A result that was left out comes back, from wherever it stands; a result whose call was left out
     becomes words; a request that would end in the model's own words asks it to go on.
@@ -186,7 +186,7 @@ def _results(messages: Sequence[Message]) -> dict[str, ToolResult]:
 
 
 def _once(message: Message, used: set[str]) -> Message:
-    """The message without calls that stand in an earlier one too."""
+    """Drop calls that stand in an earlier message too."""
     blocks: list[Block] = []
     for block in message.content:
         if type(block) is ToolCall:
@@ -221,7 +221,7 @@ def _answer(
 
 
 def _without_orphans(message: Message, called: set[str]) -> Message | None:
-    """What is left of the message when results stand with their calls; None: nothing."""
+    """Return the message without results that lost their calls; None if nothing is left."""
     if message.role != "tool" and all(type(block) is not ToolResult for block in message.content):
         return message
     blocks: list[Block] = []

@@ -1,1 +1,1 @@
-"""Compaction: what a long run no longer needs in full leaves the view, on the record."""
+"""Compaction: a long run's older messages leave the view, on the record."""

@@ -1,4 +1,4 @@
-"""Where a view may be cut, what must stay, and what stands in place of what goes. Pure."""
+"""Cuts of a view: where it may be cut, what must stay, what replaces the rest. Pure."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _kind: Callable[[Any], Any] = type  # of a block: a cast would cost more than th
 
 
 class Cut(NamedTuple):
-    """Messages `start` to `stop` go, but for those that are pinned."""
+    """Messages `start` to `stop` are removed, but for those that are pinned."""
 
     start: int
     stop: int
 
 
 def tokens(messages: Sequence[Message]) -> int:
-    """Roughly the tokens of messages: characters over four."""
+    """Estimate the tokens of messages: characters over four."""
     return weigh(messages) // 4
 
 
 def weigh(messages: Iterable[Message]) -> int:
-    """The characters of messages, nearly as `characters` counts them, and three times as fast.
+    """Count the characters of messages, nearly as `characters` does and three times as fast.
 
     A picture counts as what providers charge for one.
     """
@@ -57,7 +57,7 @@ def weigh(messages: Iterable[Message]) -> int:
 
 
 def pile(upto: list[int], messages: Iterable[Message]) -> None:
-    """Add for each message the characters up to its end."""
+    """Append the running total of characters for each message."""
     total = upto[-1] if upto else 0
     for message in messages:
         content: Any = message.content
@@ -92,7 +92,7 @@ def _arguments(call: ToolCall) -> int:
 
 
 def find_pinned(messages: Sequence[Message]) -> frozenset[int]:
-    """The places of what the caller said first and last, of instructions, and of what is pinned."""
+    """Return the indexes of the caller's first and last message, instructions and pins."""
     stay: set[int] = set()
     first = last = None
     for at, message in enumerate(messages):
@@ -114,7 +114,7 @@ def cut_of(
     keep_last: int,
     stay: frozenset[int] | None = None,
 ) -> Cut | None:
-    """What may go when so many messages are kept at both ends; None: nothing.
+    """Return what may go if so many messages are kept at both ends; None for nothing.
 
     More may be kept, never less: what stays begins and ends with whole rounds, and its end begins
     with something that was said to the model if that is near. `stay` is what is pinned.
@@ -141,7 +141,7 @@ def _speaks(message: Message) -> bool:
 def messages_to_archive(
     messages: Sequence[Message], cut: Cut, stay: frozenset[int] | None = None
 ) -> list[Message]:
-    """The messages that go."""
+    """Return the messages that go."""
     stay = find_pinned(messages) if stay is None else stay
     gone = list(messages[cut.start : cut.stop])
     for at in sorted(stay, reverse=True):
@@ -153,7 +153,7 @@ def messages_to_archive(
 def build_replacement(
     messages: Sequence[Message], cut: Cut, summary: str, stay: frozenset[int] | None = None
 ) -> list[Message]:
-    """What stands in their place: what is pinned, word for word, and the summary."""
+    """Build what replaces the cut: the pinned messages and the summary."""
     stay = find_pinned(messages) if stay is None else stay
     kept = [messages[at] for at in sorted(stay) if cut.start <= at < cut.stop]
     return [*kept, Message("user", (Text(summary),), SUMMARY)]
@@ -163,7 +163,7 @@ def build_replacement(
 
 
 def shed(messages: Sequence[Message], cut: Cut, tool: str | None) -> list[Message] | None:
-    """The messages of the cut with bulky results by reference; None: there are none.
+    """Replace bulky results in the cut by references; None if there are none.
 
     `tool` is the name of the tool that brings them back.
     """
@@ -179,7 +179,7 @@ def shed(messages: Sequence[Message], cut: Cut, tool: str | None) -> list[Messag
 def shed_until(
     messages: Sequence[Message], cut: Cut, tool: str | None, excess: int
 ) -> tuple[Cut, list[Message]] | None:
-    """The same, the oldest first and only until `excess` tokens are saved."""
+    """Replace bulky results, the oldest first, until `excess` tokens are saved."""
     kept: list[Message] = []
     first = None
     for at in range(cut.start, cut.stop):
@@ -198,7 +198,7 @@ def shed_until(
 
 
 def could_shed(upto: Sequence[int], cut: Cut) -> int:
-    """The most characters that references may save in the cut, by what each message weighs."""
+    """Estimate the characters that references can save in the cut, from message sizes."""
     saved = 0
     before = upto[cut.start - 1] if cut.start else 0
     for after in upto[cut.start : cut.stop]:
@@ -226,7 +226,7 @@ def _is_bulky(result: ToolResult) -> bool:
 
 
 def reference(result: ToolResult, tool: str | None) -> ToolResult:
-    """The result by reference: its first words, its findings, and the tool that brings it back."""
+    """Replace a result by its first words, its findings, and how to recall it."""
     text = result.text
     where = f'; {tool}(id="{result.id}") shows it' if tool is not None else ""
     words = f"{_LEFT}{result.name or 'this call'} left the view: {len(text):,} characters"
@@ -237,13 +237,13 @@ def reference(result: ToolResult, tool: str | None) -> ToolResult:
 
 
 def is_reference(result: ToolResult) -> bool:
-    """Is it one already?"""
+    """Check whether a result is a reference already."""
     content = result.content
     return isinstance(content, str) and content.startswith(_LEFT)
 
 
 def _findings(text: str) -> str:
-    """The lines that look like diagnostics, as far as there is room."""
+    """Return the lines that look like diagnostics, up to a limit."""
     low = text.lower()
     if len(low) != len(text):
         low = text  # a script in which small letters are longer: places must stay places
@@ -275,7 +275,7 @@ def _findings(text: str) -> str:
 
 
 def render_messages(messages: Sequence[Message], room: int, longest: int = 4_000) -> str:
-    """Messages in words, in at most about `room` characters: of very many the first and the last."""
+    """Render messages as text of at most about `room` characters, cut in the middle."""
     longest = max(200, min(longest, room // 4))
     head, size = _upto(messages, room // 2, longest)
     rest = messages[len(head) :]
@@ -298,7 +298,7 @@ def _upto(messages: Sequence[Message], room: int, longest: int) -> tuple[list[st
 
 
 def render_message(message: Message, longest: int) -> str:
-    """One message in words; of a long text its beginning and its end."""
+    """Render one message as text; a long one is cut in the middle."""
     lines: list[str] = []
     content: Any = message.content
     for block in content:
@@ -332,7 +332,7 @@ _MOST, _EACH = 15, 500
 
 
 def truncate_messages(messages: Sequence[Message]) -> str:
-    """A summary that nobody has to write: the first messages, each cut short."""
+    """Build a summary without a model: the first messages, each cut short."""
     lines = [_shortest(message) for message in messages[:_MOST]]
     if len(messages) > _MOST:
         lines.append(f"... and {len(messages) - _MOST} more")

@@ -95,11 +95,11 @@ class CompactionOptions(OptionGroup, frozen=True, kw_only=True):
         return _single_value({f"{name}.policy": each.policy for name, each in self.whole.items()})
 
     def is_silent(self) -> bool:
-        """Return whether nothing is said."""
+        """Return whether no option is set."""
         return all(getattr(self, name) is None for name in self.__struct_fields__)
 
     def check_off(self) -> None:
-        """Refuse to be told how, by who also says not at all."""
+        """Refuse options for compaction where it is switched off."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
             says = value.strategy if isinstance(value, Compaction) else value
@@ -125,14 +125,14 @@ def _single_value(said: Mapping[str, Any]) -> Any:
 def compaction_policy(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """What summaries are to keep, checked: `compaction_policy(preserve=["open questions"])`."""
+    """Build a checked policy of summaries: `compaction_policy(preserve=["open questions"])`."""
     return _build_policy(CompactionPolicy(), options, fields)
 
 
 def compact_for_bug_fix_resumption(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """For work on a defect that must go on: `compact_for_bug_fix_resumption(author="host")`.
+    """Build the policy for bug fixes: `compact_for_bug_fix_resumption(author="host")`.
 
     What you give is added to its lists, and takes the place of its texts.
     """
@@ -142,14 +142,14 @@ def compact_for_bug_fix_resumption(
 def compact_preserving_test_failures(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """For work on failing tests: `compact_preserving_test_failures(drop=["passing tests"])`."""
+    """Build the policy for failing tests: `compact_preserving_test_failures(drop=["logs"])`."""
     return _build_policy(_FAILURES, options, fields)
 
 
 def compact_retaining_current_plan(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """For work along a plan: `compact_retaining_current_plan(author="host")`."""
+    """Build the policy for work along a plan: `compact_retaining_current_plan(author="host")`."""
     return _build_policy(_PLAN, options, fields)
 
 

@@ -1,4 +1,4 @@
-"""The view is kept inside what the model can take: once and well, at whole rounds, on the record.
+"""The policy that keeps the view within the model's window, in few and whole steps.
 
 Idle it compares two numbers before each request. What it decides follows from the view alone, so a
 run that goes on after a crash decides the same; a summary that was paid for is never written twice.
@@ -72,7 +72,7 @@ BASE: Final = 48_000  # tokens of a view, where nobody says another threshold
 _ENOUGH: Final = 0.5  # of the threshold: how small a view is to become
 _CLOSE: Final = 0.75  # of the threshold: what is above would have to be cut again too soon
 _GROWN: Final = 1.25  # times what the last compaction left, before the next one is worth its price
-# nobody asks the same again: a cache that is paid for would never be read
+# the request is never repeated, so a cache entry would be paid for and not read
 _SETTINGS = Settings(max_tokens=4_096, stream=False, cache=False)
 
 
@@ -121,14 +121,14 @@ class Compactor(Policy[Compactions]):
         return PURPOSE
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
-        """A session that was compacted before has its way back to what is no longer shown."""
+        """Offer the recall tool to a session that was compacted before."""
         if not has_compacted(run):
             return None
         name = recalling(run)
         return None if name is None else [recall_tool(run.entries, name)]
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """Look at the size; nothing else, most of the time."""
+        """Check the size of the view, and compact it where that is due."""
         if len(run.messages) & 6 and self.threshold is None:
             if run.model.context_window is None and PURPOSE not in run.memory:
                 return request  # a limit that nobody set is looked at every fourth round
@@ -159,14 +159,14 @@ class Compactor(Policy[Compactions]):
             return request
         frame = run.frame
         if request.frame is not before:  # somebody shaped it for this call: that stays
-            # only what this brought: the rest somebody may have left out on purpose
+            # only what this call added: the rest may have been left out on purpose
             brought = [tool for tool in frame.tools if tool not in before.tools]
             tools = (*request.frame.tools, *brought)
             frame = msgspec.structs.replace(request.frame, tools=tools)
         return msgspec.structs.replace(request, messages=run.messages, frame=frame)
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
-        """The provider says that it is too much: once in a turn, make it less and ask again."""
+        """Compact the view once in a turn after the provider refused its size, and retry."""
         if not isinstance(error, ContextOverflow) or is_after_overflow(run):
             return None
         size = view_tokens(run)
@@ -180,7 +180,7 @@ class Compactor(Policy[Compactions]):
     # ----------------------------------------------------------------- how much is too much
 
     def _bounds(self, run: Run, memory: Compactions | None) -> _Bounds:
-        """What the look before each request compares with; it holds until frame or memory change."""
+        """Return the limits for the check before each request, valid for this frame and memory."""
         window = run.model.context_window
         if memory is None and window is None:
             return _Bounds(run.frame, memory, self.most, None, _ENDLESS)
@@ -188,7 +188,7 @@ class Compactor(Policy[Compactions]):
         return _Bounds(run.frame, memory, soft, hard, filled_at(run) or _ENDLESS)
 
     def _limits(self, run: Run, memory: Compactions | None) -> tuple[int, int]:
-        """The threshold, and what the window has room for, in tokens of the view."""
+        """Return the threshold, and the room in the window, in tokens of the view."""
         hard = _ENDLESS
         window = run.model.context_window
         if window is not None:
@@ -199,7 +199,7 @@ class Compactor(Policy[Compactions]):
         return min(self.most, hard), hard
 
     def _pays(self, run: Run, request: Request, size: int) -> bool:
-        """Will it have paid for itself, if the session goes on for as long as it has gone already?
+        """Check whether a compaction pays for itself if the session doubles in length.
 
         Only asked where a provider's cache makes a long view cheap, and there is room for it.
         """
@@ -226,7 +226,7 @@ class Compactor(Policy[Compactions]):
     async def compact(
         self, run: Run, reason: str, limit: int, hard: int | None = None, *, refused: bool = False
     ) -> bool:
-        """Make the view smaller than `limit` tokens; False: there is nothing to do it with.
+        """Make the view smaller than `limit` tokens; False if nothing can be removed.
 
         From `hard` tokens on the request could not be sent at all. `refused`: it was not, and that
         is to be remembered.
@@ -247,7 +247,7 @@ class Compactor(Policy[Compactions]):
         return True
 
     def _cut(self, work: Work) -> Cut | None:
-        """What may go. Where the request could not be sent otherwise, less of the end is kept."""
+        """Choose the cut; keep less of the end if the request could not be sent otherwise."""
         cut = work.cut(self.keep_first, self.keep_last)
         last = self.keep_last
         while work.hard is not None and last and not self._fits(work, cut, work.hard):
@@ -256,7 +256,7 @@ class Compactor(Policy[Compactions]):
         return cut
 
     def _fits(self, work: Work, cut: Cut | None, hard: int) -> bool:
-        """Can it be sent at all, with its results by reference where that must be?"""
+        """Check whether the view can be sent after the cut, with references where needed."""
         rest = Cut(self.keep_first if cut is None else cut.stop, fresh(work.messages))
         slim = shed(work.messages, rest, None)
         size = work.size if slim is None else work.size_with(rest, slim)
@@ -265,7 +265,7 @@ class Compactor(Policy[Compactions]):
         return size < hard
 
     def _shed_results(self, work: Work, cut: Cut, recall: str | None) -> str | None:
-        """Are bulky results all there is to it? Then nobody has to write a summary."""
+        """Replace bulky results alone, where that is enough, without a summary."""
         could = work.could_shed(cut)
         if not could or not self._slim_enough(work, cut, work.size - could):
             return None
@@ -275,12 +275,12 @@ class Compactor(Policy[Compactions]):
         return work.put(cut, slim, "references", size)
 
     def _slim_enough(self, work: Work, cut: Cut, size: int) -> bool:
-        """Is a view of this size small enough, or at least what is left of the cut?"""
+        """Check whether a view of this size, or what is left of the cut, is small enough."""
         left = work.span(*cut) // 4 - (work.size - size)
         return size <= work.limit * _ENOUGH or left <= work.limit // 10
 
     def _worth(self, work: Work, cut: Cut) -> bool:
-        """Is there enough prose to be worth a summary, or is all the weight in what stays?"""
+        """Check whether the cut holds enough text to be worth a summary."""
         if self.strategy in ("custom", "truncate", "summarize_all") or work.before < WORDS * 4:
             return True
         return work.gone_tokens(cut) > min(work.limit, work.before) // 10
@@ -301,7 +301,7 @@ class Compactor(Policy[Compactions]):
         return work.put(cut, new, engine)
 
     async def _summary(self, run: Run, gone: list[Message], room: int) -> tuple[str, str, float]:
-        """The summary, who wrote it, and what it cost."""
+        """Write the summary; return it with its author and cost."""
         match self.strategy:
             case "truncate":
                 text, engine, usd = "", "truncate", 0.0
@@ -321,7 +321,7 @@ class Compactor(Policy[Compactions]):
         return summary_in(answer)
 
     async def _ask_model(self, run: Run, gone: list[Message], room: int) -> tuple[str, float]:
-        """Ask the model, unless its answer to the same is on record already."""
+        """Call the model, unless its answer to the same request is recorded."""
         known = on_the_way(run)
         if known is None:
             if run.model.context_window is not None:
@@ -340,7 +340,7 @@ class Compactor(Policy[Compactions]):
         return ("", 0.0) if known is None else (known.message.text.strip(), known.cost_usd)
 
     def _last_resort(self, work: Work, recall: str | None, engine: str | None) -> str | None:
-        """Results among what stays go too, the oldest first.
+        """Replace results among the kept messages too, the oldest first.
 
         What the model has not seen yet goes only where the request could not be sent with it.
         """
@@ -398,7 +398,7 @@ class Compactor(Policy[Compactions]):
             run.reframe(Frame(old.system, (*old.tools, tool.spec), old.settings), PURPOSE)
 
     def _note_stopped(self, run: Run, reason: str, limit: int) -> bool:
-        """Say once that nothing can be done."""
+        """Record once that nothing can be removed."""
         memory: Compactions = run.recall(self)
         size = view_tokens(run)
         if not memory.told:
@@ -413,12 +413,12 @@ class Compactor(Policy[Compactions]):
 
 
 def summary_in(answer: object) -> str:
-    """What a function of yours said in place of a summary: a text, or a dict with one."""
+    """Parse the answer of `compact_callback`: a text, or a dict with a summary."""
     if isinstance(answer, Mapping):
-        said = cast("Mapping[object, object]", answer)
-        if unknown := [key for key in said if key != "summary"]:
+        fields = cast("Mapping[object, object]", answer)
+        if unknown := [key for key in fields if key != "summary"]:
             raise ConfigError(f"compact_callback answers no {safe_repr(unknown[0])}, but summary")
-        answer = said.get("summary")
+        answer = fields.get("summary")
     if answer is not None and not isinstance(answer, str):
         raise ConfigError(
             f"compact_callback answers a text or {{'summary': text}}, not {safe_repr(answer)}"
@@ -432,7 +432,7 @@ _DEFAULT = Compactor()  # frozen, and shared by all that say nothing else
 
 
 def build(ctx: BuildContext) -> Policies:
-    """Build the policy, unless it is off or a context strategy stands in its place."""
+    """Build the policy, unless it is off or a context strategy replaces it."""
     if StrategyOptions.read(ctx.values).replaces_compaction:
         return ()
     compactor = build_compactor(ctx)
@@ -443,7 +443,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 def build_compactor(ctx: BuildContext) -> Compactor | None:
-    """Build the policy that the options or the prompts ask for; None: they ask for none."""
+    """Build the policy that the options or prompts ask for, or None."""
     options = CompactionOptions.read(ctx.values)
     task = words_of(ctx.prompts, "agent.compaction_system", TASK)
     rules = words_of(ctx.prompts, "agent.compaction_instructions", RULES)

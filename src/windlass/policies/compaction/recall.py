@@ -38,7 +38,7 @@ _PARAMETERS: dict[str, Any] = {
 
 
 def recall_tool(entries: Sequence[JournalEntry], name: str = NAMES[0]) -> Tool:
-    """The tool over a session's entries, which may go on growing."""
+    """Build the tool over a session's entries, which may grow."""
 
     async def recall(args: dict[str, Any]) -> str | ToolResult:
         if call_id := args.get("id"):
@@ -54,7 +54,7 @@ def recall_tool(entries: Sequence[JournalEntry], name: str = NAMES[0]) -> Tool:
 
 @functools.cache
 def _build_tool(name: str) -> Tool:
-    """The tool as a model sees it: its schema is read once, and not for every run."""
+    """Build the tool definition once, not for every run."""
 
     async def nowhere(args: dict[str, Any]) -> str:
         raise Retry("there is no conversation to look in")
@@ -71,7 +71,7 @@ def _build_tool(name: str) -> Tool:
 
 
 def _since_reset(entries: Sequence[JournalEntry]) -> Iterator[JournalEntry]:
-    """The newest first, up to where somebody wanted all of it forgotten."""
+    """Yield the entries, the newest first, back to the last reset of the session."""
     for entry in reversed(entries):
         if type(entry) is SessionReset:
             return
@@ -112,14 +112,14 @@ class _Place(NamedTuple):
 
 
 def _places(entries: Sequence[JournalEntry], query: str, own: str, start: int) -> str:
-    """Where the words stand together, or most of them do."""
+    """Find the places where all or most of the words stand together."""
     phrase = query.lower()
     wanted = list(dict.fromkeys(phrase.split()))
     once: dict[tuple[int, str], _Place] = {}
     for where, text in _texts(entries, own):
         for score, at in _spots(text.lower(), phrase, wanted):
             place = _Place(score, where, text, at)
-            # said again in the same words it is no other place
+            # the same sentence again is not another place
             once.setdefault((score, _sentence(text, at)), place)
     if not once:
         return f"nothing in the conversation says {query!r}"
@@ -134,7 +134,7 @@ def _places(entries: Sequence[JournalEntry], query: str, own: str, start: int) -
 
 
 def _from_both_ends(places: list[_Place]) -> Iterator[_Place]:
-    """The newest, the oldest, the next newest: how it stands now, and where it was first said."""
+    """Yield places alternately from the newest and the oldest."""
     low, high = 0, len(places) - 1
     while low <= high:
         yield places[low]
@@ -144,7 +144,7 @@ def _from_both_ends(places: list[_Place]) -> Iterator[_Place]:
 
 
 def _spots(low: str, phrase: str, wanted: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The best places of a text: how many of the words are near, and how many in one sentence."""
+    """Yield the best places of a text, scored by how many words are near."""
     if phrase in low:  # better still
         yield from [(2 * len(wanted) + 1, at) for at in _each(low, phrase)]
         return
@@ -167,7 +167,7 @@ def _sentence(text: str, at: int) -> str:
 
 
 def _each(low: str, word: str) -> Iterator[int]:
-    """Where the word stands; what would be shown around one place is not another."""
+    """Yield the places of a word, skipping those that the same excerpt would show."""
     at = low.find(word)
     for _ in range(_SPOTS):
         if at < 0:

@@ -1,4 +1,4 @@
-"""A view being made smaller, and what the record says of compactions so far."""
+"""A view that is being compacted, and the recorded compactions so far."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PURPOSE: Final = "compaction"  # of model calls, of changes of the view; and the
 
 
 class Compactions(msgspec.Struct, frozen=True):
-    """What a session remembers of its compactions."""
+    """A session's memory of its compactions."""
 
     times: int = 0
     after: int = 0  # tokens that the last one left
@@ -38,7 +38,7 @@ class Compactions(msgspec.Struct, frozen=True):
 
 
 class Work:
-    """A view being made smaller: nothing is changed until it is recorded."""
+    """A view that is being compacted: nothing changes until it is recorded."""
 
     def __init__(self, run: Run, limit: int, hard: int | None, *, refused: bool) -> None:
         self.hard, self.refused = hard, refused
@@ -52,7 +52,7 @@ class Work:
 
     @property
     def upto(self) -> list[int]:
-        """The characters up to each message."""
+        """The running total of characters for each message."""
         if self._upto is None:
             self._upto = []
             pile(self._upto, self.messages)
@@ -60,43 +60,43 @@ class Work:
 
     @property
     def stay(self) -> frozenset[int]:
-        """The places of what is pinned."""
+        """The indexes of pinned messages."""
         if self._stay is None:
             self._stay = find_pinned(self.messages)
         return self._stay
 
     def span(self, start: int, stop: int) -> int:
-        """The characters of these messages."""
+        """Count the characters of these messages."""
         upto = self.upto
         return (upto[stop - 1] if stop else 0) - (upto[start - 1] if start else 0)
 
     def cut(self, keep_first: int, keep_last: int) -> Cut | None:
-        """What may go when so many messages are kept at both ends."""
+        """Return what may go if so many messages are kept at both ends."""
         return cut_of(self.messages, keep_first, keep_last, self.stay)
 
     def messages_to_archive(self, cut: Cut) -> list[Message]:
-        """The messages that go with the cut."""
+        """Return the messages that go with the cut."""
         return messages_to_archive(self.messages, cut, self.stay)
 
     def gone_tokens(self, cut: Cut) -> int:
-        """What they come to."""
+        """Count the tokens that the cut removes."""
         inside = [at for at in self.stay if cut.start <= at < cut.stop]
         return (self.span(*cut) - sum([self.span(at, at + 1) for at in inside])) // 4
 
     def could_shed(self, cut: Cut) -> int:
-        """The most tokens that references may save in the cut."""
+        """Estimate the tokens that references can save in the cut."""
         return could_shed(self.upto, cut) // 4
 
     def with_summary(self, cut: Cut, summary: str) -> list[Message]:
-        """What would stand in place of the cut."""
+        """Build what would replace the cut."""
         return build_replacement(self.messages, cut, summary, self.stay)
 
     def size_with(self, cut: Cut, new: Sequence[Message]) -> int:
-        """The size of the view if these stood in place of the cut."""
+        """Return the size of the view if these messages replaced the cut."""
         return self.size - self.span(*cut) // 4 + tokens(new)
 
     def put(self, cut: Cut, new: Sequence[Message], engine: str, size: int | None = None) -> str:
-        """Let them stand there. `size`: of the view with them, where it is known."""
+        """Replace the cut by these messages; `size` is that of the new view, if known."""
         size = self.size_with(cut, new) if size is None else size
         if len(new) == cut.stop - cut.start:
             self.shed += self.size - size
@@ -106,7 +106,7 @@ class Work:
         return engine
 
     def change(self) -> tuple[int, int, list[Message]]:
-        """The one span of the view that has changed, and what stands there now."""
+        """Return the one span of the view that has changed, and its new messages."""
         old, new = self.original, self.messages
         start, most = 0, min(len(old), len(new))
         while start < most and old[start] is new[start]:
@@ -118,25 +118,25 @@ class Work:
 
     @property
     def too_long(self) -> bool:
-        """Is it more than can be sent?"""
+        """Whether the view is more than can be sent."""
         return self.hard is not None and self.size >= self.hard
 
     @property
     def progress(self) -> bool:
-        """Is there less to send than before? For a provider that refused it only tokens count."""
+        """Whether there is less to send than before; after a refusal only tokens count."""
         fewer = len(self.messages) < len(self.original) and not self.refused
         return self.size < self.before or fewer
 
     @property
     def shortfall(self) -> str | None:
-        """Why it is still too large."""
+        """The reason why the view is still too large."""
         if self.size < self.limit:
             return None
         return f"what stays comes to about {self.size} tokens, and the threshold is {self.limit}"
 
 
 def view_tokens(run: Run) -> int:
-    """Roughly the tokens of the view; what was weighed once stays weighed."""
+    """Estimate the tokens of the view; each message is counted once."""
     strand = run.messages.strand
     items, upto = strand.items, strand.weights
     if len(upto) != len(items):
@@ -151,7 +151,7 @@ def frame_tokens(frame: Frame) -> int:
 
 
 def has_compacted(run: Run) -> bool:
-    """Has anything left the view of this session for good?"""
+    """Check whether this session was compacted before."""
     memory: Compactions | None = run.memory.get(PURPOSE)
     if memory is not None and memory.times:
         return True
@@ -162,7 +162,7 @@ def has_compacted(run: Run) -> bool:
 
 
 def is_window_full(run: Run) -> bool:
-    """Did the last request and its reply fill the window, by the provider's own count?"""
+    """Check whether the last request and reply filled the window, by the provider's count."""
     turn, most = run.turn, filled_at(run)
     if turn is None or most is None:
         return False
@@ -170,19 +170,19 @@ def is_window_full(run: Run) -> bool:
 
 
 def filled_at(run: Run) -> int | None:
-    """How many tokens of a turn fill the window; None: nobody knows."""
+    """Return how many tokens of a turn fill the window; None if unknown."""
     window = run.model.context_window
     return None if window is None else window - min(run.plan.reply_tokens, window // 4)
 
 
 def is_after_overflow(run: Run) -> bool:
-    """Was this turn's request made smaller for that already?"""
+    """Check whether this turn's request was already compacted after an overflow."""
     entry = _since(run, Compacted)
     return isinstance(entry, Compacted) and entry.reason == "overflow"
 
 
 def _since(run: Run, kind: type) -> Any:
-    """The last entry of this kind since the turn began."""
+    """Return the last entry of this kind since the turn began."""
     for entry in reversed(run.entries):
         if type(entry) is kind:
             return entry
@@ -192,7 +192,7 @@ def _since(run: Run, kind: type) -> Any:
 
 
 def so_far(run: Run) -> tuple[int, Usage]:
-    """The turns of the session, and what the provider counted in the last of them."""
+    """Return the session's turns, and the provider's usage of the last."""
     entries = run.entries
     read, turns, usage = run.cache.get(so_far, (0, 0, NO_USAGE))
     for entry in entries[read:]:
@@ -205,7 +205,7 @@ def so_far(run: Run) -> tuple[int, Usage]:
 
 
 def on_the_way(run: Run) -> Replied | None:
-    """A summary of this turn that has not been put in its place."""
+    """Return a summary of this turn that is recorded but not yet in the view."""
     for entry in reversed(run.entries):
         if type(entry) is Replied and entry.purpose == PURPOSE:
             return entry
@@ -215,7 +215,7 @@ def on_the_way(run: Run) -> Replied | None:
 
 
 def recalling(run: Run) -> str | None:
-    """The name under which the model can be given a way back; None: it can call no tools."""
+    """Return a free name for the recall tool; None if the model can call no tools."""
     plan, frame = run.plan, run.frame
     if not run.tools and not run.model.native_tools:
         return None
@@ -235,18 +235,18 @@ def recalling(run: Run) -> str | None:
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """In dollars: what sending the changed part anew costs once, and what each later turn saves."""
+    """The cost of sending the changed part again, and the dollars saved by each later turn."""
 
     cache_usd: float = 0.0
     saves_usd: float = 0.0
 
     def pays_after(self, spent: float) -> float:
-        """The turns after which it has paid for itself and for `spent` dollars."""
+        """Return the turns after which it has paid for itself and for `spent` dollars."""
         return (spent + self.cache_usd) / self.saves_usd if self.saves_usd > 0 else float("inf")
 
 
 def effect_of(model: Model, before: int, after: int, same: int, *, cached: bool) -> Effect:
-    """What it does to the bill when a prompt of `before` tokens becomes one of `after`.
+    """Compute the cost effect of shrinking a prompt from `before` to `after` tokens.
 
     The first `same` of them are as they were. `cached`: the provider has the prompt in its cache.
     """
@@ -259,7 +259,7 @@ def effect_of(model: Model, before: int, after: int, same: int, *, cached: bool)
 
 
 def summary_usd(model: Model, tokens: int, words: int) -> float:
-    """What a summary of so many tokens will cost: nobody has them cached in that form."""
+    """Estimate the cost of a summary of so many tokens, none of them cached."""
     return cost_of(model, Usage(input_tokens=tokens, output_tokens=words * 2)) or 0.0
 
 

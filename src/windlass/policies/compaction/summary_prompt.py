@@ -1,4 +1,4 @@
-"""What a summary is to keep: the rules that stand by themselves, and those that a host adds."""
+"""Prompts of summaries: the default rules, and those that a host adds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.options.group import Option, OptionStruct
 from windlass.policies.compaction.cut import render_messages
 
 WORDS: Final = 600  # of a summary
-#: Scopes whose instructions the model may read beside the summary; any other is the host's alone.
+#: Scopes with instructions that the model may read too; those of others are the host's alone.
 VISIBLE: Final = ("model_visible", "summary", "transcript")
 
 
@@ -37,12 +37,12 @@ class CompactionPolicy(OptionStruct, frozen=True, kw_only=True):
 
     @property
     def empty(self) -> bool:
-        """Does it say nothing to whoever writes the summary?"""
+        """Whether the policy adds nothing to the prompt of the summary."""
         return not (self.instructions or self.preserve or self.drop)
 
     @property
     def visible(self) -> bool:
-        """May the model read the instructions too?"""
+        """Whether the model may read the instructions too."""
         return self.scope in VISIBLE
 
 
@@ -66,7 +66,7 @@ _MANNER = (
 def system_of(
     policy: CompactionPolicy | None, words: int, task: str = TASK, rules: str = RULES
 ) -> str:
-    """What the writer of a summary is told."""
+    """Build the system prompt for the summary."""
     parts = [task]
     if policy is None or policy.extend_default_instructions or policy.empty:
         parts.append(rules)
@@ -76,7 +76,7 @@ def system_of(
 
 
 def render_policy(policy: CompactionPolicy) -> str:
-    """The policy in words."""
+    """Render the policy as text."""
     lines: list[str] = []
     if policy.instructions:
         lines.append(policy.instructions)
@@ -87,12 +87,12 @@ def render_policy(policy: CompactionPolicy) -> str:
 
 
 def asking(messages: Sequence[Message], room: int) -> str:
-    """The question to whoever writes the summary, in about `room` characters."""
+    """Build the prompt with the conversation, in about `room` characters."""
     return f"<conversation>\n{render_messages(messages, room)}\n</conversation>\n\nWrite the notes."
 
 
 def render_summary(summary: str, count: int, policy: CompactionPolicy | None) -> str:
-    """A summary as the model reads it. What a host says to the writer alone stays out."""
+    """Render a summary for the model, without instructions that are the host's alone."""
     parts = [f"[Notes on the {count} earlier messages that are no longer shown]", summary]
     if policy is not None and policy.visible and (asked := render_policy(policy)):
         parts.append(f"[What these notes were asked to do]\n{asked}")
@@ -100,17 +100,17 @@ def render_summary(summary: str, count: int, policy: CompactionPolicy | None) ->
 
 
 def mode_of(policy: CompactionPolicy | None) -> str:
-    """How the instructions of a compaction are called on the record."""
+    """Return the recorded mode of the instructions."""
     if policy is None:
         return "default"
     return policy.mode or ("extend" if policy.extend_default_instructions else "replace")
 
 
 def source_of(policy: CompactionPolicy | None) -> str:
-    """Who wrote them."""
+    """Return the recorded author of the instructions."""
     return "default" if policy is None else policy.author or "caller"
 
 
 def on_record(policy: CompactionPolicy | None) -> dict[str, Any] | None:
-    """The policy as the record keeps it."""
+    """Convert the policy to plain data for the record."""
     return None if policy is None else msgspec.to_builtins(policy)

@@ -1,4 +1,4 @@
-"""The view becomes what a function of yours makes of it, before every turn but the first."""
+"""The view as a function of yours builds it, before every turn but the first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Compress: TypeAlias = Callable[[list[Message], int], Any | Awaitable[Any]]
 
 
 class LastAsked(msgspec.Struct, frozen=True):
-    """The turn in which the function was asked last: what it answered then stands."""
+    """The last turn in which the function was called; its answer then stands."""
 
     turn: int = 0
 
@@ -43,7 +43,7 @@ class Compressing(Policy[LastAsked]):
         return "custom_strategy"
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """Once in a turn, from the second on; what it answers is on the record."""
+        """Call the function once in a turn, from the second on, and record its answer."""
         asked: LastAsked = run.recall(self)
         if asked.turn == run.number or not under_way(run):
             return request
@@ -67,7 +67,7 @@ class Compressing(Policy[LastAsked]):
 
 
 def parse_messages(answer: object) -> list[Message]:
-    """What the function answered, as messages; anything else fails the run."""
+    """Convert the function's answer to messages; anything else fails the run."""
     items = cast("Sequence[object]", answer) if isinstance(answer, (list, tuple)) else ()
     if not items or not all(isinstance(item, (Message, Mapping)) for item in items):
         raise ConfigError(
@@ -88,7 +88,7 @@ def parse_messages(answer: object) -> list[Message]:
 def find_changed_span(
     old: Sequence[Message], new: Sequence[Message]
 ) -> tuple[int, int, Sequence[Message]]:
-    """The one span of the old that differs, and what stands there in the new."""
+    """Return the one span of the old that differs, and its messages in the new."""
     most, start, end = min(len(old), len(new)), 0, 0
     while start < most and _same(old[start], new[start]):
         start += 1

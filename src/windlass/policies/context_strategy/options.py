@@ -14,20 +14,20 @@ from windlass.options.group import Check, Option, OptionGroup
 
 
 class SlidingWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Show the task and the last turns: `SlidingWindow(max_turns=8)`. 0 or less: all of them."""
+    """Show the task and the last turns: `SlidingWindow(max_turns=8)`. 0 or less: all."""
 
     max_turns: int
 
 
 class Summarize(msgspec.Struct, frozen=True, kw_only=True):
-    """Above so many tokens the older half becomes a summary: `Summarize(max_tokens=20_000)`."""
+    """Summarise the older half above a limit: `Summarize(max_tokens=20_000)`."""
 
     max_tokens: int
     summary_model: str | Model | None = None  # the agent's own
 
 
 class CustomStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """A function says what the model sees: `CustomStrategy(compress=lambda messages, tokens: …)`."""
+    """A function builds the view: `CustomStrategy(compress=lambda messages, tokens: …)`."""
 
     compress: Callable[..., Any]
 
@@ -83,7 +83,7 @@ def _check_strategy(name: str, value: Any) -> ContextStrategy | None:
 
 
 def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, Check]) -> ConfigError:
-    """The error for a key that this type does not have; it may be another type's."""
+    """Build the error for an unknown key, which may belong to another type."""
     for other, (_, theirs) in _FIELDS.items():
         if isinstance(key, str) and key in theirs:
             return ConfigError(f"{name}.{key} is of type {other!r}, and this is {chosen!r}")

@@ -1,4 +1,4 @@
-"""The policy that a context strategy asks for; it takes the place of compaction."""
+"""The policy of a context strategy, which replaces compaction."""
 
 from __future__ import annotations
 

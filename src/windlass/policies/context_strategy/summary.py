@@ -1,4 +1,4 @@
-"""The older half of a long view is summarised by a model, in one call without tools.
+"""A summary of the older half of a long view, by a model in one call without tools.
 
 The same half is never summarised twice: the question that was asked is on the record beside its answer.
 """
@@ -49,7 +49,7 @@ _FEWEST: Final = 4  # messages of a view that is worth it
 
 
 class LastLook(msgspec.Struct, frozen=True):
-    """The turn in which the view was looked at last: once in a turn is enough."""
+    """The last turn in which the view was checked; once in a turn is enough."""
 
     turn: int = 0
 
@@ -64,7 +64,7 @@ class Half(msgspec.Struct, frozen=True):
 
 
 class Summarizing(Policy[LastLook]):
-    """Above `most` tokens the older half becomes a summary. `model`: who writes it, if another."""
+    """Summarises the older half above `most` tokens; `model` writes it, if not the run's."""
 
     memory = LastLook
     brief: ClassVar[bool] = True
@@ -78,7 +78,7 @@ class Summarizing(Policy[LastLook]):
         return "summarize"
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """From the second turn on, where the view is longer than it may be."""
+        """Summarise from the second turn on, where the view is too long."""
         if len(run.messages) < _FEWEST or estimate_view(run) <= self.most or not under_way(run):
             return request
         looked: LastLook = run.recall(self)
@@ -96,7 +96,7 @@ class Summarizing(Policy[LastLook]):
         return msgspec.structs.replace(request, messages=run.messages)
 
     async def _summary(self, run: Run, old: Sequence[Message]) -> str | None:
-        """The summary; None: nobody could write one, and the view stays as it is."""
+        """Return the summary; None if no model could write one."""
         lines = b"\n".join([_encode(to_summary_input(message)) for message in old]).decode()
         question = Message("user", (Text(_ASKED), Text(f"\n\nConversation:\n{lines}")))
         known = _find_earlier_reply(run, question)
@@ -111,7 +111,7 @@ class Summarizing(Policy[LastLook]):
 
 
 def older_half(messages: Sequence[Message]) -> Half | None:
-    """The older half of what was said after the task, in whole rounds; None: there is none."""
+    """Return the older half of the messages after the task, in whole rounds, or None."""
     first = first_said(messages, but=SUMMARY)
     if first is None:
         return None
@@ -129,7 +129,7 @@ def older_half(messages: Sequence[Message]) -> Half | None:
 
 
 def to_summary_input(message: Message) -> dict[str, Any]:
-    """A message as whoever summarises it sees it: no thoughts, and no pictures but their digests."""
+    """Convert a message for the summary: no thinking, and digests instead of media."""
     blocks: list[Any] = []
     for block in message.content:
         match block:
@@ -156,13 +156,13 @@ def _content(result: ToolResult) -> Any:
 
 
 def _describe_media(part: Image | Document) -> dict[str, str]:
-    """By what it is: two that differ are never taken for the same."""
+    """Describe media by type and digest, so that different ones never look equal."""
     digest = blake2b((part.url or part.data or "").encode(), digest_size=8).hexdigest()
     return {type(part).__name__.lower(): f"{part.media_type} {digest}"}
 
 
 def _find_earlier_reply(run: Run, question: Message) -> Replied | None:
-    """The reply that this very question got before, in whichever run of the session."""
+    """Find the recorded reply to this very question, in any run of the session."""
     for entry in reversed(run.entries):
         if type(entry) is Replied and entry.purpose == SUMMARY and entry.rewritten == (question,):
             return entry
@@ -170,7 +170,7 @@ def _find_earlier_reply(run: Run, question: Message) -> Replied | None:
 
 
 def _settings(run: Run, other: Model | None) -> Settings:
-    """Those of the run, but for tools and the form of its answers.
+    """Return the run's settings, without tools and the form of its answers.
 
     What a run says of thinking, penalties and the like is meant for its own model.
     """

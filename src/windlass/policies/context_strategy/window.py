@@ -1,4 +1,4 @@
-"""The view is a window that slides: the task, a notice of what is gone, and the last turns.
+"""A sliding window: the task, a notice of what is gone, and the last turns.
 
 It remembers nothing: how many turns are gone stands in the notice that the view holds.
 """
@@ -23,7 +23,7 @@ _TOLD = re.compile(r"— (\d+) turn\(s\) removed\]$")
 
 
 class Slide(NamedTuple):
-    """Messages `start` to `stop` give way to these."""
+    """Messages `start` to `stop`, and what replaces them."""
 
     start: int
     stop: int
@@ -43,7 +43,7 @@ class SlidingWindow(Policy[None]):
         return "sliding_window"
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """Let what is too old leave, from the second turn on."""
+        """Remove what is too old, from the second turn on."""
         items = run.messages
         if len(items) <= self.most or not under_way(run):
             return request
@@ -55,7 +55,7 @@ class SlidingWindow(Policy[None]):
 
 
 def plan_slide(messages: Sequence[Message], most: int) -> Slide | None:
-    """What gives way so that `most` messages are left beside what stays; None: nothing.
+    """Choose what is removed so that `most` messages are left, or None.
 
     A round at the edge is kept whole, and what the model has not answered yet is kept anyhow.
     """

@@ -23,7 +23,7 @@ _LONGEST = 16_000  # characters of what a check says
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What a completion check is given: why the run would end, and what was said."""
+    """What a completion check is given: why the run would end, and the final text."""
 
     session_id: str
     iteration: int
@@ -39,7 +39,7 @@ Check = Callable[..., Answer | Awaitable[Answer]]
 
 
 async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> str | None:
-    """Run every check and put what came of it on record; what failed, in words."""
+    """Run and record every check; return a description of those that failed."""
     problems: list[str] = []
     for check in checks:
         name, started = getattr(check, "__name__", type(check).__name__), seams.monotonic()
@@ -55,25 +55,25 @@ async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> s
 
 
 async def problem_of(run: Run, check: Check, proposal: Proposal) -> str | None:
-    """The problem that the function sees, or None."""
-    asked = functools.partial(check, proposal) if _takes_one(check) else check
+    """Run a check; return the problem it finds, or None."""
+    call = functools.partial(check, proposal) if _takes_one(check) else check
     if _is_async(check):
-        answer: Any = asked()
+        answer: Any = call()
     else:  # it may take long, and other runs share this loop
         context, loop = contextvars.copy_context(), asyncio.get_running_loop()
-        answer = await loop.run_in_executor(run.pool, context.run, asked)
+        answer = await loop.run_in_executor(run.pool, context.run, call)
     if inspect.isawaitable(answer):
         answer = await answer
-    given = cast("object", answer)
-    if given is None or given is True:
+    result = cast("object", answer)
+    if result is None or result is True:
         return None
-    if given is False:
+    if result is False:
         return FALLBACK
-    if isinstance(given, str):
+    if isinstance(result, str):
         # what a program printed may be a book, and hold bytes that are no text
-        return shorten_text(whole_text(given), _LONGEST) or None
+        return shorten_text(whole_text(result), _LONGEST) or None
     raise ConfigError(
-        f"verify_completion answers None, True, False or a text, not {safe_repr(given)}"
+        f"verify_completion answers None, True, False or a text, not {safe_repr(result)}"
     )
 
 

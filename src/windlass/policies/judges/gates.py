@@ -1,4 +1,4 @@
-"""Judges of finished work: who they are, when they are due, what they said so far.
+"""Judges of finished work: who they are, when they are due, and their decisions.
 
 Not a policy: `completion.py` asks them, in their order.
 """
@@ -38,7 +38,7 @@ VERDICT: dict[str, Any] = {
 
 
 class Judge(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that judges ends, ready to be asked."""
+    """A configured model that judges ends."""
 
     gate: str  # verify_completion_judge, or done_judge
     model: Model | None = None  # the run's own
@@ -48,7 +48,7 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
     cadence: Cadence = Cadence()
 
     async def ask(self, run: Run, trigger: str | None = None) -> JudgeDecision:
-        """Its decision, on record."""
+        """Ask the judge, and record its decision."""
         answer, took = await consult(run, self.system, VERDICT, self.gate, self.model)
         verdict = "done" if said_done(answer.get("verdict")) else "continue"
         decision = JudgeDecision(
@@ -65,11 +65,11 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
         return decision
 
     def capped(self, run: Run) -> bool:
-        """Has it been asked as often as it may be?"""
+        """Check whether the judge was asked as often as it may be."""
         return self.cap is not None and gates(run).asked[self.gate] >= self.cap
 
     async def due(self, run: Run, required: Groups, *, stalled: bool = False) -> bool:
-        """Is this a turn to ask it?"""
+        """Check whether the judge is due in this turn."""
         cadence, turn = self.cadence, run.iteration
         most = cadence.max_invocations
         if most is not None and gates(run).asked[self.gate] >= most:
@@ -82,7 +82,7 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
         return bool(await answer if inspect.isawaitable(answer) else answer)
 
     def summary(self, run: Run, capped: bool) -> dict[str, Any]:
-        """What the result says of it."""
+        """Summarise the judge's calls for the result."""
         seen = gates(run)
         return {
             "invocations": seen.asked[self.gate],
@@ -93,12 +93,12 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def said_done(verdict: object) -> bool:
-    """Whether a judge's word means that the work is done; anything else means that it is not."""
+    """Check whether a judge's verdict means done; anything else does not."""
     return isinstance(verdict, str) and verdict.strip().lower() == "done"
 
 
 class Gates(Facts):
-    """What the gates have said in the run."""
+    """The decisions of the gates in the run."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -108,7 +108,7 @@ class Gates(Facts):
         self.checks: list[CheckRan] = []
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {CheckRan: self.checks.append, JudgeDecision: self._decided}
 
     def _decided(self, entry: JudgeDecision) -> None:
@@ -121,5 +121,5 @@ class Gates(Facts):
 
 
 def gates(run: Run) -> Gates:
-    """What the gates have said so far."""
+    """Return the decisions of the gates so far."""
     return run.facts(Gates)

@@ -1,4 +1,4 @@
-"""A model as a judge: it is shown the conversation in words and answers in a fixed form.
+"""A model as a judge: it reads the conversation as text and answers in a fixed form.
 
 Not a policy. Whatever comes back is read for the object in it; a reply that is on record is not asked
 for again.
@@ -31,21 +31,21 @@ _SETTINGS = Settings(max_tokens=4_096, stream=False, task_kind="judge")
 async def consult(
     run: Run, system: Words, schema: dict[str, Any], purpose: str, model: Model | None = None
 ) -> tuple[dict[str, Any], float]:
-    """What the judge says of the conversation so far, and the milliseconds it took."""
+    """Ask the judge about the conversation; return its answer and the milliseconds taken."""
     tries = 1 + (run.plan.metadata or {}).get("schema_retries", 0)
     known = tally(run).asides.get(purpose)
     if known is not None:  # it answered, and the process ended before anybody listened
-        heard = parse_verdict(known.message, schema)
-        if heard or tries == 1:
-            return heard, known.duration_ms
+        verdict = parse_verdict(known.message, schema)
+        if verdict or tries == 1:
+            return verdict, known.duration_ms
     question = Message("user", (Text(f"The conversation:\n\n{render_conversation(run.messages)}"),))
     request = Request((question,), _frame(model or run.model, await text_of(system), schema))
     started = seams.monotonic()
-    heard: dict[str, Any] = {}
-    while not heard and tries:  # a judge that cannot be understood is asked once more
-        heard = parse_verdict((await run.ask(request, purpose, model)).message, schema)
+    verdict: dict[str, Any] = {}
+    while not verdict and tries:  # a judge that cannot be understood is asked once more
+        verdict = parse_verdict((await run.ask(request, purpose, model)).message, schema)
         tries -= 1
-    return heard, (seams.monotonic() - started) * 1000
+    return verdict, (seams.monotonic() - started) * 1000
 
 
 def _frame(judge: Model, system: str, schema: dict[str, Any]) -> Frame:
@@ -55,7 +55,7 @@ def _frame(judge: Model, system: str, schema: dict[str, Any]) -> Frame:
 
 
 def parse_verdict(message: Message, schema: dict[str, Any]) -> dict[str, Any]:
-    """The answer in a judge's reply: the first object that has a key of the form; else nothing."""
+    """Return the first object in a judge's reply that has a key of the form, else nothing."""
     for value in _values(message):
         if isinstance(value, dict) and not schema["properties"].keys().isdisjoint(value):
             return cast("dict[str, Any]", value)
@@ -72,13 +72,13 @@ def _values(message: Message) -> Iterator[Any]:
 
 
 def words(answer: dict[str, Any], name: str) -> str | None:
-    """A text of the answer, if it has one."""
+    """Return a text of the answer, or None."""
     value = answer.get(name)
     return shorten_text(whole_text(value.strip())) or None if isinstance(value, str) else None
 
 
 def render_conversation(messages: Sequence[Message]) -> str:
-    """A conversation in words; of a very long one the beginning and the end."""
+    """Render a conversation as text; a very long one is cut in the middle."""
     parts = [shorten_text(_render_message(message), _ROUND) for message in messages]
     if sum(map(len, parts)) > _MOST and len(parts) > 2:
         room = _MOST - len(parts[0])
@@ -111,7 +111,7 @@ def _render_message(message: Message) -> str:
 
 
 def shorten_text(text: str, most: int = _LONGEST) -> str:
-    """The text, or its beginning and its end."""
+    """Cut a long text in the middle."""
     if len(text) <= most:
         return text
     half = most // 2

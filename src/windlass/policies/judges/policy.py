@@ -1,4 +1,4 @@
-"""Before a run counts as done: your function or your checks, a judge of completion, the done judge.
+"""Gates before a run counts as done: your checks, a completion judge, the done judge.
 
 One policy and one order. The first veto ends the asking, is told to the model, and the run goes on;
 caps end it. What a gate said is on record, and after a crash nobody is asked the same again.
@@ -73,7 +73,7 @@ def _build_judge(ctx: BuildContext, gate: str, judge: CompletionJudge | DoneJudg
 
 
 class Verification(Policy[None]):
-    """Ask the gates in their order whenever an end is proposed."""
+    """Asks the gates in order whenever an end is proposed."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Verification(Policy[None]):
     # ----------------------------------------------------------------- moments
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
-        """A stall may call the done judge before the repeated call runs."""
+        """Ask the done judge on a stall, before the repeated call runs."""
         done = self.done
         if done is None or done.cadence.when != "stalled" or not tally(run).warnings:
             return None
@@ -136,7 +136,7 @@ class Verification(Policy[None]):
     # ----------------------------------------------------------------- gates
 
     async def _run_checks(self, run: Run, turn: Turn, finish: Finish) -> JudgeDecision:
-        """Your function's word, or what the checks found."""
+        """Run your function or checks, and return the decision."""
         counted = tally(run)
         if (known := counted.decisions.get(_GATE)) is not None:
             return known
@@ -181,7 +181,7 @@ class Verification(Policy[None]):
         return None if decision.verdict == "done" else self._veto(run, decision)
 
     def _veto(self, run: Run, decision: JudgeDecision) -> KeepGoing:
-        """The end is refused: the model hears why, once."""
+        """Refuse the end, and tell the model why, once."""
         gate = decision.gate
         if gate not in tally(run).heard:
             judge = self.judge if self.judge is not None and gate == self.judge.gate else self.done
@@ -191,5 +191,5 @@ class Verification(Policy[None]):
 
 
 def _done_or_not(turn: Turn, finish: Finish) -> bool:
-    """Did the model say that it is done? A tool that ended the run, or tools that had to work, did not."""
+    """Check whether the model itself declared the end, not a tool."""
     return finish.reason == "sentinel" or (finish.reason == "natural" and not turn.calls)

@@ -1,4 +1,4 @@
-"""A judge of single steps: asked about each reply before its calls run; a veto means try again."""
+"""A judge of single steps, asked about each reply before its calls run."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Vetoes(Facts):
     count = 0
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {StepJudgeDecision: self._read_decision}
 
     def _read_decision(self, entry: StepJudgeDecision) -> None:
@@ -100,7 +100,7 @@ class Vetoes(Facts):
 
 
 class StepJudging(Policy[None]):
-    """Ask about every reply; a vetoed one is taken out of the view, or stays with its calls not run."""
+    """Asks about every reply; a vetoed one leaves the view, or stays without its calls."""
 
     def __init__(
         self, judge: StepJudge, model: Model | None = None, system: Words | None = None

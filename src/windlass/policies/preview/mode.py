@@ -1,4 +1,4 @@
-"""What `dry_run="plan"` and an approved plan make of a run's policies.
+"""The modes `dry_run="plan"` and approved plan, applied to a run's policies.
 
 A session that began as a preview, or under a plan, goes on as one, whoever resumes it: which it is
 stands in the record of its run.
@@ -38,7 +38,7 @@ def wrap_policies(policies: Sequence[Policy[Any]], mode: Mapping[str, Any]) -> l
 
 
 def for_child(plan: Plan, parent: Plan, session_id: str) -> Plan:
-    """The plan of a sub-agent, with what its parent's says of effects on its record."""
+    """Return the plan of a sub-agent, marked with its parent's mode of effects."""
     if MODE not in (parent.metadata or {}):
         return plan
     other = plan.of(plan.model)
@@ -53,7 +53,7 @@ def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> boo
 
 
 def as_begun(plan: Plan, metadata: Mapping[str, Any] | None) -> Plan:
-    """The plan for a run that goes on: a preview stays one, and what a plan binds stays bound."""
+    """Return the plan for a resumed run: a preview stays one, as does a run by a plan."""
     mode = cast("JsonObject | None", (metadata or {}).get(MODE))
     own = cast("JsonObject | None", (plan.metadata or {}).get(MODE))
     if _same(mode, own):

@@ -1,4 +1,4 @@
-"""Plans of effects, as a journal holds them. Not a policy: `policy.py` makes them and goes by them."""
+"""Plans of effects as a journal holds them; `policy.py` makes and applies them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PlannedEffect(msgspec.Struct, frozen=True):
 
 
 class EffectPlan(msgspec.Struct, frozen=True):
-    """What a run would do, found out by `dry_run="plan"`: `out.plan.effects`.
+    """The effects of a run, found out by `dry_run="plan"`: `out.plan.effects`.
 
     Approve it as a whole with `w.approve_plan(out.plan, by="ann")`, then `agent.run(…, plan=out.plan)`
     may do exactly this, once.
@@ -66,22 +66,22 @@ class EffectPlan(msgspec.Struct, frozen=True):
 
     @property
     def expired(self) -> bool:
-        """No approval holds any more."""
+        """Whether the approval has expired."""
         return self.expires_at is not None and seams.now() > self.expires_at
 
     def is_used_by(self, session_id: str, run_id: str) -> bool:
-        """Is it this run that uses it? A fork has the same run, in another session."""
+        """Check whether this run uses the plan; a fork has the same run in another session."""
         return (self.used_by, self.used_run) == (session_id, run_id)
 
 
 def bound_to(session_id: str, begun: RunStarted, effects: Sequence[PlannedEffect]) -> str:
-    """The digest of what an approval of these effects is about."""
+    """Compute the digest that an approval of these effects is bound to."""
     about = [_plain(effect) for effect in effects]
     return digest_of(("plan", session_id, begun.run_id, _who(begun), about))
 
 
 def _plain(effect: PlannedEffect) -> dict[str, Any]:
-    """The effect as data, as it was before rows were kept where it has none."""
+    """Convert the effect to data, without the row fields where it has none."""
     plain: dict[str, Any] = msgspec.to_builtins(effect)
     for name in ("rows", "mark"):
         if plain[name] is None:
@@ -94,7 +94,7 @@ def _who(begun: RunStarted) -> tuple[str | None, str | None, tuple[str, ...]]:
 
 
 def plan_in(entries: Sequence[JournalEntry], session_id: str) -> EffectPlan | None:
-    """The last plan of a session; None: it has none, or one that is not this session's own."""
+    """Return the last plan of a session, or None if it has none of its own."""
     begun: RunStarted | None = None
     effects: list[PlannedEffect] = []
     plan: EffectPlan | None = None
@@ -132,7 +132,7 @@ def plan_in(entries: Sequence[JournalEntry], session_id: str) -> EffectPlan | No
 
 
 def at_rest(entries: Sequence[JournalEntry]) -> bool:
-    """Has the last run ended or parked? Who writes to a session takes the pen from a run at work."""
+    """Check whether the last run has ended or parked, so that others may write."""
     for entry in reversed(entries):
         if type(entry) in (RunStarted, RunResumed):
             return False
@@ -162,7 +162,7 @@ class RowsDiffer(msgspec.Struct, frozen=True):
 
 
 def expect_rows(run: Run, call_id: str, expected: ExpectedRows) -> None:
-    """Let the call's transaction compare what it does with this."""
+    """Set what the call's transaction must compare its changes with."""
     run.cache.setdefault(ExpectedRows, {})[call_id] = expected
 
 
@@ -174,7 +174,7 @@ async def compare_rows(
     own: frozenset[str],
     rehearse: Rehearse,
 ) -> RowsDiffer | None:
-    """Rehearse the call on the rows as they are; None: it would do what the plan shows.
+    """Preview the call on the rows as they are; None if it matches the plan.
 
     What was found is compared once more in the transaction that runs the call.
     """
@@ -202,7 +202,7 @@ async def compare_rows(
 
 
 def _decided_before(run: Run, call: ToolCall) -> list[Rehearsal]:
-    """What the calls of the same reply will have done that were decided on and have not run yet."""
+    """Return the previews of earlier calls in this reply that have not run yet."""
     turn, seen = run.turn, run.cache.get(RowsDiffer, {})
     if turn is None or not seen:
         return []

@@ -1,4 +1,4 @@
-"""A run that only looks: every call with an effect is written into a plan instead of being run.
+"""A preview: every call with an effect goes into a plan; later a run applies the plan.
 
 And the run afterwards, which may do what an approved plan says, each effect once, and asks about
 anything else. Reads are free in both.
@@ -47,11 +47,11 @@ NAME = "plan"
 UNSEEN = "what you read from now on does not show it"
 
 
-# --------------------------------------------------------------------------- who would have asked
+# --------------------------------------------------------------------------- questions of other policies
 
 
 class Beforehand(Policy[Any]):
-    """An authority that asks nobody about effects: whoever approves the plan is asked, about all.
+    """A wrapped authority policy whose questions about effects go into the plan.
 
     Its no is still a no, and it asks about reads as ever. `silent` is the same without the function
     that would answer at once.
@@ -93,7 +93,7 @@ def _open_questions(run: Run) -> dict[str, list[tuple[str, Suspend]]]:
 
 
 def _asks(run: Run, call: ToolCall) -> tuple[dict[str, Any], ...]:
-    """Who would have asked about this call."""
+    """Return the questions that policies would have asked about this call."""
     held = _open_questions(run).pop(call.id, [])
     return tuple(
         {
@@ -109,7 +109,7 @@ def _asks(run: Run, call: ToolCall) -> tuple[dict[str, Any], ...]:
 
 
 class Preview(Policy[None]):
-    """No effect happens: each is rehearsed where its tool can be, and goes into the plan."""
+    """Previews every effect where its tool can, and adds it to the plan."""
 
     decides = True
 
@@ -163,7 +163,7 @@ class Preview(Policy[None]):
         return ToolResult(call.id, _words(call), False, call.name)
 
     async def _earlier(self, root: Run, run: Run) -> dict[str, Rehearsal]:
-        """What was rehearsed so far; a run that goes on after a crash rehearses it once more."""
+        """Return the previews so far; a run resumed after a crash repeats them."""
         known: dict[str, Rehearsal] = root.cache.setdefault(Preview, {})
         for entry in _planned_effects(root):
             key = _key(root, entry)
@@ -227,21 +227,21 @@ def _words(call: ToolCall) -> str:
 
 
 class PlanRef(msgspec.Struct, frozen=True):
-    """Which plan: the session that made it, and its digest where somebody holds the plan itself."""
+    """A reference to a plan: its session, and its digest if known."""
 
     session_id: str
     id: str | None = None
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """Which effects of the plan were let through, and for which call: `session:call`."""
+    """Effects of the plan that were allowed, and for which call: `session:call`."""
 
     plan: str = ""
     calls: dict[str, int] = {}
 
 
 class PlanPins(Policy[None]):
-    """Gives a call what the plan found out for it (the id of a new row), before anybody decides."""
+    """Sets arguments that the plan fixed (the id of a new row) before anyone decides."""
 
     def __init__(self, delegates: Callable[[Tool], bool], root: Run | None = None) -> None:
         self.delegates, self.root = delegates, root
@@ -269,7 +269,7 @@ class PlanPins(Policy[None]):
 
 
 def _next_effect(plan: EffectPlan, claims: Claims, call: ToolCall) -> int | None:
-    """The first effect that is this call, as the model asked for it, and is still to be done."""
+    """Return the first pending effect that is this call as the model asked for it."""
     taken, digest = set(claims.calls.values()), digest_of(call.arguments)
     for at, effect in enumerate(plan.effects):
         if at not in taken and effect.tool == call.name and effect.digest == digest:
@@ -278,7 +278,7 @@ def _next_effect(plan: EffectPlan, claims: Claims, call: ToolCall) -> int | None
 
 
 class ByPlan(Policy[Claims]):
-    """What an approved plan says may run, each effect once; anything else that is no read asks."""
+    """Allows what an approved plan holds, each effect once; asks about any other effect."""
 
     memory = Claims
     decides = True
@@ -308,7 +308,7 @@ class ByPlan(Policy[Claims]):
 
     @staticmethod
     def _expect_again(root: Run, run: Run) -> None:
-        """A run that goes on may have calls that were let through and have not run."""
+        """Restore the expectations of calls that were allowed and have not run."""
         plan: EffectPlan = root.cache[ByPlan]
         claims: Claims = root.memory.get(NAME) or Claims()
         for key, at in claims.calls.items():
@@ -375,7 +375,7 @@ class ByPlan(Policy[Claims]):
         return Granted(why, plan.approved_by, receipt=told)
 
     async def _claim_plan(self, run: Run, plan: EffectPlan) -> str:
-        """Make the plan this run's own, on the record of the session that made it. "": it is."""
+        """Claim the plan for this run, in the session that made it; "" on success."""
         if plan.is_used_by(run.session_id, run.run_id):
             return ""
         used = PlanUsed(plan.id, run.session_id, run.run_id)
@@ -396,13 +396,13 @@ class ByPlan(Policy[Claims]):
 
 
 async def _first_there(root: Run, run: Run) -> None:
-    """With two journals, what a parent knows is on disk before its child's decision is."""
+    """Store the parent's record before its child's decision."""
     if root is not run:
         await root.store_record()
 
 
 async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:
-    """One writer at a time has a session: of two runs that come for a plan one finds it used."""
+    """Record in the plan's session that this run uses it; return why that fails."""
     if not at_rest(await run.store.read(session_id)):
         return f"session {session_id}, which made the plan, is at work"
     try:
@@ -426,7 +426,7 @@ async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:
 
 
 def _unusable(plan: EffectPlan, run: Run) -> str | None:
-    """Why the plan gives this run no right to anything."""
+    """Return why the plan gives this run no rights, or None."""
     named = f"plan {plan.id[:12]} of session {plan.session_id}"
     if plan.approved_by is None:
         return f"{named} is not approved: `windlass plan approve {plan.session_id}`"
@@ -440,7 +440,7 @@ def _unusable(plan: EffectPlan, run: Run) -> str | None:
 
 
 def _is_foreign(plan: EffectPlan, run: Run) -> bool:
-    """Is it somebody else's? Then it does not exist for this run, unless the host itself runs."""
+    """Check whether the plan belongs to another caller, so that it does not exist here."""
     who = run.caller
     return not is_host(who) and plan.who[:2] != (who.user, who.tenant)
 
@@ -458,7 +458,7 @@ def _fitting(
     tool: Tool,
     asks: Sequence[Mapping[str, Any]],
 ) -> tuple[int | None, str]:
-    """The first effect of the plan that is this call and is still to be done; or why there is none."""
+    """Return the first pending effect that is this call, or why there is none."""
     taken, why = set(claims.calls.values()), "the plan does not have it"
     for at, effect in enumerate(plan.effects):
         if effect.tool != tool.name:
@@ -471,7 +471,7 @@ def _fitting(
 
 
 def _without_pins(effect: PlannedEffect, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were asked for, where these have all that the plan pins; else as they are."""
+    """Remove the arguments that the plan fixed, if all of them match."""
     pinned = effect.pinned or {}
     missing = [name for name in pinned if arguments.get(name) != pinned[name]]
     if not pinned or missing:

@@ -1,4 +1,4 @@
-"""The policies of a preview, or of a run by a plan, made of those of an ordinary run."""
+"""Policies of a preview, or of a run by a plan, built from those of an ordinary run."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Projection: what failed, or nobody refers to any more, leaves the view; the journal keeps it."""
+"""Projection: failed or unreferenced messages leave the view; the journal keeps them."""

@@ -1,4 +1,4 @@
-"""`custom`: a function of yours says before each call which messages it shows."""
+"""`custom`: a function of yours chooses the messages of each call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProjectionContext(msgspec.Struct, frozen=True, gc=False):
 
 
 class CustomProjection(Policy[None]):
-    """Ask the function; what it answers is for this call alone."""
+    """Call the function; its answer is for this call alone."""
 
     lasts: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""A change of the view that a projection proposes, and which of them are worth making. Pure."""
+"""Edits of the view that a projection proposes, and which are worth making. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Edit(NamedTuple):
 def edit(
     view: Sequence[Message], start: int, stop: int, new: Sequence[Message], since: int = 0
 ) -> Edit | None:
-    """The change; None: it would leave no less to send."""
+    """Build an edit; None if it would save nothing."""
     saved = weigh(view[start:stop]) - weigh(new)
     return Edit(start, stop, tuple(new), saved, since) if saved > 0 else None
 
@@ -35,7 +35,7 @@ def edit(
 def choose_edits(
     view: Sequence[Message], edits: Sequence[Edit], fresh: int, least: int
 ) -> Sequence[Edit]:
-    """The edits worth making: all of them, or the last ones, behind which little is sent anew.
+    """Choose the edits worth making: all, or the last ones, after which little is resent.
 
     From `fresh` on everything is sent for the first time anyway. `least`: tokens that must leave.
     """

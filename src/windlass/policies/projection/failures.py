@@ -1,4 +1,4 @@
-"""Rounds whose calls failed, and what came after them: read from a growing view, each message once."""
+"""Rounds with failed calls, and what came after: each message is read once."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Round(NamedTuple):
 
     @property
     def fruitless(self) -> bool:
-        """May it go, for all that came of it?"""
+        """Whether the round may go, as nothing came of it."""
         return bool(self.failed) and not self.worked and not self.grave
 
 
 class Chain(NamedTuple):
-    """Fruitless rounds one after the other, and the first round after them that was not."""
+    """Consecutive fruitless rounds, and the first round after them that was not."""
 
     rounds: tuple[Round, ...]
     then: Round | None = None  # None: the model spoke, or nothing came after them yet
 
 
 def is_failure(result: ToolResult) -> bool:
-    """Did the call come to nothing?"""
+    """Check whether the call failed."""
     return result.is_error or result.outcome != "ok"
 
 
@@ -68,7 +68,7 @@ class Failures:
         return self.read(items)
 
     def read(self, items: Sequence[Message]) -> Failures:
-        """Read on."""
+        """Read further messages."""
         at, size = self.place, len(items)
         while at < size:
             message = items[at]
@@ -102,7 +102,7 @@ class Failures:
 
 
 def _went_well(answer: Message) -> bool:
-    """Are these results, and all of them good?"""
+    """Check whether these are results, and all of them good."""
     if answer.role != "tool":
         return False
     for block in answer.content:
@@ -134,7 +134,7 @@ _MANY: Final = 4  # rounds of a row that has no end yet
 def squash_failures(
     view: Sequence[Message], failures: Failures, stop: int, keep_last: int, tool: str | None
 ) -> list[Edit]:
-    """The failed rounds before `stop`, each row of them one note; `tool` brings them back."""
+    """Replace the failed rounds before `stop` by notes; `tool` recalls them."""
     rows: list[Sequence[Round]] = [
         chain.rounds for chain in failures.chains if chain.rounds[-1].stop <= stop
     ]
@@ -156,7 +156,7 @@ def squash_failures(
 
 
 def _adjacent(row: Sequence[Round]) -> list[list[Round]]:
-    """Rounds between which nobody spoke."""
+    """Group rounds that follow each other directly."""
     groups: list[list[Round]] = []
     for one in row:
         if groups and groups[-1][-1].stop == one.start:
@@ -197,7 +197,7 @@ def _shorten_failures(message: Message, tool: str | None) -> Message:
 
 
 def remove_repaired(view: Sequence[Message], failures: Failures) -> list[Edit]:
-    """The failed rounds go, where the round after them did with success what they had tried."""
+    """Remove failed rounds where the next round succeeded with the same tools."""
     edits: list[Edit] = []
     for chain in failures.chains:
         if chain.then is None or not _is_repaired(view, chain):
@@ -210,7 +210,7 @@ def remove_repaired(view: Sequence[Message], failures: Failures) -> list[Edit]:
 
 
 def _is_repaired(view: Sequence[Message], chain: Chain) -> bool:
-    """Did every tool that failed work in the next round? One that does not exist had another name."""
+    """Check whether every tool that failed worked in the next round; skip unknown tools."""
     then = chain.then
     if then is None or not then.worked:
         return False

@@ -63,7 +63,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 
 
 def with_defaults(given: TranscriptProjection) -> TranscriptProjection:
-    """With the defaults of its policy."""
+    """Fill in the defaults of its policy."""
     usual = DEFAULTS[given.policy]
     missing = {key: value for key, value in usual.items() if getattr(given, key) is None}
     return msgspec.structs.replace(given, **missing)

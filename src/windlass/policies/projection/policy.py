@@ -1,4 +1,4 @@
-"""The view without what it does not need: changed rarely, at whole rounds, on the record.
+"""The view without what it does not need: changed rarely, in whole rounds, recorded.
 
 What is proposed follows from the view and the journal alone, so a run that goes on after a crash
 decides the same. A change is made where enough leaves the view for what must be sent anew behind it.
@@ -56,14 +56,14 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class Projections(msgspec.Struct, frozen=True):
-    """What a session remembers of its projections."""
+    """A session's memory of its projections."""
 
     times: int = 0
     version: int = 0  # of the scratchpad when results were last collected
 
 
 class Projection(Policy[Projections]):
-    """Take out of the view what its settings name."""
+    """Removes from the view what its settings name."""
 
     memory = Projections
     keeps = "session"
@@ -78,7 +78,7 @@ class Projection(Policy[Projections]):
         return NAME
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
-        """The way back is there from the beginning: a tool that came later would move every prefix."""
+        """Offer the recall tool from the start: a later one would change every prefix."""
         name = recalling(run)
         if name is None or not run.tools:
             return None
@@ -143,7 +143,7 @@ class Projection(Policy[Projections]):
         return edits
 
     def _edits_of_unreachable(self, run: Run) -> Sequence[Edit]:
-        """Looked for when the scratchpad has changed; without one, after every few turns."""
+        """Find unreachable results when the scratchpad has changed, or every few turns."""
         pad: Any = run.memory.get("scratchpad")
         version: int = 0 if pad is None else pad.version
         if version:
@@ -169,7 +169,7 @@ class Projection(Policy[Projections]):
     def _effect(
         self, run: Run, request: Request, part: Sequence[Edit], begin: int
     ) -> rewrite.Effect:
-        """What it does to the bill. What the model has not seen yet is sent for the first time anyway."""
+        """Compute the cost effect; what the model has not seen yet is sent in any case."""
         usage = run.turn.usage if run.turn is not None else None
         view = run.messages.strand.items
         frame = frame_tokens(request.frame)

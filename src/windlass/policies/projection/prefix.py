@@ -1,4 +1,4 @@
-"""`summary_prefix`: the older part of the view as notes that nobody has to write.
+"""`summary_prefix`: notes on the older part of the view, made without a model.
 
 They are made of what is on record: earlier summaries, what users asked, what the runtime reminded
 of, what the model said first in each reply, and how often which tool was called.
@@ -30,7 +30,7 @@ _USER, _MODEL, _REMINDER = 400, 160, 200  # characters of each
 def summarize_prefix(
     view: Sequence[Message], keep_last: int, least: int, summary: str | None, tool: str | None
 ) -> list[Edit]:
-    """One edit, where at least `least` tokens are new in what can go; else none."""
+    """Propose one edit if at least `least` tokens are new in what can go, else none."""
     cut = cut_of(view, 0, keep_last)
     if cut is None:
         return []
@@ -68,7 +68,7 @@ def _notes(gone: Sequence[Message], summary: str | None, tool: str | None) -> st
 
 
 def _bare(text: str) -> str:
-    """Earlier notes without their heading."""
+    """Strip the heading of earlier notes."""
     first, _, rest = text.partition("\n\n")
     return rest if first.startswith(_HEAD) else text
 

@@ -1,4 +1,4 @@
-"""`reachability_gc`: results that nothing recent refers to leave the view by reference.
+"""`reachability_gc`: results that nothing recent refers to become references.
 
 Roots are the last messages, what is pinned, the scratchpad, and texts of yours. A result is reached
 when a root names its call, or a word that its call was made with.
@@ -28,22 +28,22 @@ _TELLING: Final = (4, 200)  # characters of an argument that can name what a res
 
 
 class Roots:
-    """What the results are looked for in."""
+    """The texts and ids in which references to results are looked for."""
 
     def __init__(self, texts: Sequence[str], ids: frozenset[str] = frozenset()) -> None:
         self.text, self.ids = "\n".join(texts), ids
 
     def reach(self, result: ToolResult, call: ToolCall | None) -> bool:
-        """Does anything refer to this result?"""
+        """Check whether anything refers to this result."""
         if result.id in self.ids or (result.id and result.id in self.text):
             return True
-        words = _strings(call.arguments) if call is not None else ()
+        strings = _strings(call.arguments) if call is not None else ()
         low, high = _TELLING
-        return any(low <= len(word) <= high and word in self.text for word in words)
+        return any(low <= len(word) <= high and word in self.text for word in strings)
 
 
 class Bodies:
-    """Where results stand that are long enough to go: read from a growing view, each message once."""
+    """The indexes of results long enough to go: each message is read once."""
 
     def __init__(self, min_chars: int) -> None:
         self.min_chars = min_chars
@@ -59,7 +59,7 @@ class Bodies:
         return self.read(items)
 
     def read(self, items: Sequence[Message]) -> Bodies:
-        """Read on."""
+        """Read further messages."""
         for at in range(self.place, len(items)):
             for block in items[at].content:
                 if type(block) is ToolResult and _collectable(block, self.min_chars):
@@ -72,7 +72,7 @@ class Bodies:
 def collect_unreachable(
     view: Sequence[Message], bodies: Bodies, roots: Roots, stop: int, tool: str | None
 ) -> list[Edit]:
-    """The messages before `stop` whose results nobody reaches, with these by reference."""
+    """Replace the results before `stop` that nothing refers to by references."""
     edits: list[Edit] = []
     for at in bodies.found:
         if at >= stop:
@@ -108,14 +108,14 @@ def _collectable(result: ToolResult, min_chars: int) -> bool:
 
 
 def _by_reference(result: ToolResult, tool: str | None) -> ToolResult:
-    """The reference, where it is shorter."""
+    """Return the reference, where it is shorter."""
     slim = reference(result, tool)
     smaller = weigh((Message("tool", (slim,)),)) < weigh((Message("tool", (result,)),))
     return slim if smaller else result
 
 
 def shed_by(view: Sequence[Message], edits: Sequence[Edit]) -> tuple[str, ...]:
-    """The ids of the calls whose results are by reference from now on."""
+    """Return the ids of the calls with results that are now references."""
     return tuple(
         [
             new.id
@@ -135,17 +135,17 @@ def roots_of(
     entries: Sequence[JournalEntry],
     texts: Sequence[str],
 ) -> Roots:
-    """The roots: the messages from `stop` on, pinned ones, the pad with its refs, and your texts."""
+    """Collect the roots: messages from `stop` on, pinned ones, the pad, and your texts."""
     stay = find_pinned(view)
-    words = [*texts]
+    strings = [*texts]
     for at, message in enumerate(view):
         if at >= stop or at in stay:
-            words += _words(message)
+            strings += _words(message)
     if pad is None:
-        return Roots(words)
+        return Roots(strings)
     plain = msgspec.to_builtins(pad)
     named = frozenset(_strings(plain))
-    return Roots([*words, *named], named | _turns(named, entries))
+    return Roots([*strings, *named], named | _turns(named, entries))
 
 
 def _words(message: Message) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _turns(named: frozenset[str], entries: Sequence[JournalEntry]) -> frozenset[str]:
-    """The calls in the messages that a pad calls `turn:N`, counted from 1 as they were recorded."""
+    """Return the calls in the messages that a pad names `turn:N`, in recorded order."""
     if not any(name.startswith("turn:") for name in named):
         return frozenset()
     found: set[str] = set()

@@ -15,7 +15,7 @@ _KEYS = Reminder.__struct_fields__
 def system_reminder(
     text: str, *, propagate: Propagate = "session", ttl: int | None = None
 ) -> Reminder:
-    """Words for the end of the next requests, never part of the conversation.
+    """Build a reminder for the end of the next requests, never part of the conversation.
 
     ```python
     w.Agent(model, tools=tools, on_session_start=w.system_reminder("Run the tests before you say done."))
@@ -28,7 +28,7 @@ def system_reminder(
 
 
 def reminders_in(name: str, given: object) -> tuple[Reminder, ...]:
-    """Reminders as people write them: one or several, as such, as a text, or as a dict."""
+    """Parse reminders: one or several, as such, as a text, or as a dict."""
     if given is None:
         return ()
     if isinstance(given, (list, tuple)):

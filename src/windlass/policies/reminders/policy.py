@@ -1,4 +1,4 @@
-"""What the model is reminded of from the beginning of a session: asked for once, kept on record."""
+"""Reminders from the beginning of a session: computed once, and recorded."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class SessionStart(NamedTuple):
 
 
 class ReminderMemory(msgspec.Struct, frozen=True):
-    """Has the session begun?"""
+    """Whether the session has begun."""
 
     asked: bool = False
 
 
 class OnSessionStart(Policy[ReminderMemory]):
-    """Remind the model of what a function says at the beginning, or of what was given."""
+    """Adds the reminders given, or those that a function returns at the beginning."""
 
     memory = ReminderMemory
     keeps = "session"
@@ -58,7 +58,7 @@ class OnSessionStart(Policy[ReminderMemory]):
         return "on_session_start"
 
     async def start(self, run: Run) -> None:
-        """Before the first turn of the session, and never again."""
+        """Add the reminders before the first turn of the session."""
         if self.name in run.memory or _under_way(run):
             return
         answer: Any = self.given
@@ -82,5 +82,5 @@ class OnSessionStart(Policy[ReminderMemory]):
 
 
 def _under_way(run: Run) -> bool:
-    """Has the model said anything on this session? Then it is past its beginning."""
+    """Check whether the model has replied in this session before."""
     return any(type(e) is Replied and e.purpose is None for e in run.entries)

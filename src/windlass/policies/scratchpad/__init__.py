@@ -1,1 +1,1 @@
-"""The scratchpad: a small working memory that is recited, reorganised, and cites its sources."""
+"""The scratchpad: a small working memory that is recited, reorganised and cites sources."""

@@ -1,4 +1,4 @@
-"""Edits of a session's scratchpad from outside: posted to its inbox, and taken by whoever writes.
+"""Edits of a session's scratchpad from outside, posted to its inbox.
 
 The same function says what an edit does wherever it is taken, so that a reader who knows what is
 still in the inbox sees what the writer will see.
@@ -17,7 +17,7 @@ from windlass.store.base import InboxItem
 
 
 def standing(entries: Sequence[JournalEntry], mail: Iterable[InboxItem] = ()) -> Scratch:
-    """How the pad stands after these entries, and the edits that nobody has taken yet."""
+    """Return the pad after these entries and the edits still in the inbox."""
     state = Scratch()
     for entry in reversed(entries):
         if type(entry) is Remembered and entry.policy == NAME and entry.keeps == "session":
@@ -29,7 +29,7 @@ def standing(entries: Sequence[JournalEntry], mail: Iterable[InboxItem] = ()) ->
 
 
 def scratch_of(value: Any) -> Scratch:
-    """What was remembered under the name; a policy of somebody's own may have had it before."""
+    """Convert a remembered value to a pad; a foreign value gives an empty one."""
     try:
         return msgspec.convert(value, Scratch)
     except msgspec.ValidationError:
@@ -37,18 +37,18 @@ def scratch_of(value: Any) -> Scratch:
 
 
 def edits_in(mail: Iterable[InboxItem]) -> list[InboxItem]:
-    """Those that are for the scratchpad."""
+    """Return the items that are for the scratchpad."""
     return [item for item in mail if item.kind == "memory" and item.fields.get("policy") == NAME]
 
 
 def edit(action: str, pad: Any = None, expected_version: int | None = None) -> dict[str, Any]:
-    """An edit as it is posted."""
+    """Build an edit as it is posted."""
     fields = {"policy": NAME, "action": action, "pad": pad, "expected_version": expected_version}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def apply_edit(state: Scratch, fields: Mapping[str, Any]) -> tuple[Scratch, AgentScratchpad]:
-    """What an edit makes of the pad; one that cannot be leaves it as it is, and says why."""
+    """Apply an edit to the pad; a refused one leaves it as it is, with the reason."""
     expected = fields.get("expected_version")
     if expected is not None and expected != state.version:
         why = f"it is at version {state.version}, and the edit is of version {expected}"
@@ -65,7 +65,7 @@ def apply_edit(state: Scratch, fields: Mapping[str, Any]) -> tuple[Scratch, Agen
 
 
 def edit_entries(item: InboxItem, state: Scratch) -> tuple[Scratch, list[JournalEntry]]:
-    """The pad after the edit, and the entries that put it on record."""
+    """Return the pad after the edit, and the entries that record it."""
     after, entry = apply_edit(state, item.fields)
     taken = InboxTaken(item.id, item.kind, item.payload)
     if entry.action == "refused":

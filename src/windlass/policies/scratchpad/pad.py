@@ -1,4 +1,4 @@
-"""The pad itself: goals, open items, facts and what they cite; how it is read and how large it may be.
+"""The pad: goals, open items, facts and sources; its form and its size limit.
 
 Whoever writes one, a host or a model, is held to the same form: a fact cites its source, and a source
 is listed. The pad is small, so that it can be said in every request.
@@ -25,7 +25,7 @@ Wrong: TypeAlias = Literal["shape", "ref", "size"]
 
 
 class BadPad(ConfigError):
-    """A value is no scratchpad; `wrong` says whether its shape, a ref or its size is at fault."""
+    """A value that is no scratchpad; `wrong` names its shape, a ref or its size."""
 
     def __init__(self, words: str, wrong: Wrong = "shape") -> None:
         super().__init__(words)
@@ -33,7 +33,7 @@ class BadPad(ConfigError):
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A goal, something open, or a fact, and where it comes from."""
+    """A goal, an open item or a fact, and its source."""
 
     text: str
     source_ref: str | None = None
@@ -43,7 +43,7 @@ Items: TypeAlias = tuple[Item, ...]
 
 
 class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that can be cited: a message, a tool's result, a document of the host's."""
+    """A source that can be cited: a message, a tool's result, a document of the host."""
 
     id: str
     kind: str
@@ -52,7 +52,7 @@ class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Pad(msgspec.Struct, frozen=True):
-    """A working memory: what is wanted, what is open, what is known, and from where."""
+    """A working memory: goals, open items, facts, and their sources."""
 
     schema: str = SCHEMA
     goals: Items = ()
@@ -62,41 +62,41 @@ class Pad(msgspec.Struct, frozen=True):
 
     @property
     def items(self) -> Iterable[Item]:
-        """All that may cite something."""
+        """All items that may cite a source."""
         return (*self.goals, *self.open_items, *self.facts)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How much there is of each."""
+        """The number of items of each kind."""
         return {name: len(getattr(self, name)) for name in (*_PARTS, "refs")}
 
 
 class Scratch(msgspec.Struct, frozen=True):
-    """What a session remembers: its pad, and how often that has changed."""
+    """A session's memory: its pad, and the number of its changes."""
 
     pad: Pad | None = None
     version: int = 0
 
 
 def as_data(pad: Pad | None) -> dict[str, Any] | None:
-    """The pad as plain data, with lists as JSON has them."""
+    """Convert the pad to plain data, with lists as in JSON."""
     return None if pad is None else msgspec.json.decode(_encode(pad))
 
 
 def size_of(pad: Pad) -> int:
-    """The bytes of its JSON."""
+    """Return the size of the pad's JSON in bytes."""
     return len(_encode(pad))
 
 
 def pad_entry(action: Any, state: Scratch, reason: str | None = None) -> AgentScratchpad:
-    """The entry that says what became of the pad."""
+    """Build the entry that records a change of the pad."""
     pad = state.pad or _EMPTY
     size = size_of(state.pad) if state.pad is not None else 0
     return AgentScratchpad(action, state.version, pad.counts, size, reason)
 
 
 def within(pad: Pad, name: str = "the scratchpad") -> Pad:
-    """The pad, if it is not too large."""
+    """Check that the pad is not too large, and return it."""
     size = size_of(pad)
     if size > MOST:
         raise BadPad(
@@ -109,7 +109,7 @@ def within(pad: Pad, name: str = "the scratchpad") -> Pad:
 
 
 def read_pad(value: object, name: str = "scratchpad") -> Pad:
-    """A pad that a host wrote: texts or dicts, each ref listed; `BadPad` names what is wrong."""
+    """Parse a pad that a host wrote, or raise `BadPad` with what is wrong."""
     if isinstance(value, Pad):
         value = msgspec.to_builtins(value)
     if not isinstance(value, Mapping):
@@ -135,7 +135,7 @@ def read_pad(value: object, name: str = "scratchpad") -> Pad:
 def parts(
     given: Mapping[Any, Any], name: str, *, whole: bool = False
 ) -> tuple[Items, Items, Items]:
-    """Goals, open items and facts, as they were given. `whole`: none may be left out."""
+    """Parse goals, open items and facts; with `whole` none may be missing."""
     read: dict[str, Items] = {}
     for part in _PARTS:
         if whole and part not in given:
@@ -146,7 +146,7 @@ def parts(
 
 
 def check_citations(pad: Pad, known: Iterable[str], name: str) -> None:
-    """Refuse a fact that cites nothing, and whatever cites what is not known."""
+    """Refuse a fact without a source, and any citation of an unknown one."""
     for part in _PARTS:
         for at, item in enumerate(cast("Items", getattr(pad, part))):
             if item.source_ref is None and part == "facts":
@@ -201,7 +201,7 @@ def _fields(value: object, name: str, known: tuple[str, ...]) -> Mapping[Any, An
 
 
 def _text(value: object, name: str) -> str | None:
-    """A text; blank or none at all is None."""
+    """Return a stripped text; None for a blank one."""
     if value is None:
         return None
     if not isinstance(value, str):

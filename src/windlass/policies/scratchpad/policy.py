@@ -1,4 +1,4 @@
-"""The scratchpad of a session: begun with the task, recited at the tail, written anew now and then.
+"""The scratchpad of a session: begun with the task, recited, reorganised at intervals.
 
 It is memory, never part of the view. Whatever goes wrong with it is on record, and the run goes on.
 """
@@ -87,14 +87,14 @@ class Scratchpads(Policy[Scratch]):
         return NAME
 
     async def start(self, run: Run) -> None:
-        """A session that has no pad gets one; what was edited meanwhile holds."""
+        """Apply posted edits, and create the pad of a new session."""
         self._take_edits(run)
         state: Scratch = run.recall(self)
         if state.pad is None and not _has_pad_entries(run):
             self._keep(run, _initial_pad(run, self.initial), "init")
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """Write it anew where that is due, and say it at the end of the request."""
+        """Reorganise the pad where that is due, and recite it at the end of the request."""
         if run.inbox:
             self._take_edits(run)
         if self.every and run.iteration and run.iteration % self.every == 0:
@@ -107,15 +107,15 @@ class Scratchpads(Policy[Scratch]):
         known: tuple[Pad, Message | None] | None = run.cache.get(_RECITED)
         if known is None or known[0] is not state.pad:
             known = run.cache[_RECITED] = (state.pad, render_pad(state.pad))
-        words = known[1]
+        recital = known[1]
         return (
             request
-            if words is None
-            else Request(request.messages, request.frame, (*request.tail, words))
+            if recital is None
+            else Request(request.messages, request.frame, (*request.tail, recital))
         )
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
-        """What was posted during the last turn is on record with the run."""
+        """Record the edits that were posted during the last turn."""
         if run.inbox:
             self._take_edits(run)
         return outcome
@@ -123,7 +123,7 @@ class Scratchpads(Policy[Scratch]):
     # ----------------------------------------------------------------- changes
 
     def _keep(self, run: Run, pad: Pad, action: str) -> None:
-        """The pad from here on; its next version."""
+        """Store the pad as its next version."""
         state: Scratch = run.recall(self)
         state = Scratch(pad, state.version + 1)
         run.remember(self, state)
@@ -172,13 +172,13 @@ _RECITED: Final = (NAME, "recited")
 
 
 def _has_pad_entries(run: Run) -> bool:
-    """Has this run had a pad, or seen it cleared?"""
+    """Check whether this run has had a pad, or seen it cleared."""
     entries = run.entries
     return any(type(e) is AgentScratchpad for e in entries[run.first_entry :])
 
 
 def _initial_pad(run: Run, initial: Pad | None) -> Pad:
-    """The pad that a session begins with: as it was given, else the task as the only goal."""
+    """Build the first pad of a session: as given, else with the task as the only goal."""
     task = _task(run)
     if initial is not None:
         pad = initial if run.redactor is None else run.redactor.value(initial)
@@ -201,11 +201,11 @@ def _task_ref(task: str) -> Ref:
 
 
 def _task(run: Run) -> str | None:
-    """What the user said first: in this run, else in the view."""
+    """Return the user's first message in this run, else in the view."""
     for entry in run.own_entries:
         if type(entry) is Said and entry.message.role == "user" and entry.message.kind is None:
-            if words := entry.message.text.strip():
-                return words
+            if text := entry.message.text.strip():
+                return text
     for message in run.messages:
         if message.role == "user" and message.kind is None and message.text.strip():
             return message.text.strip()
@@ -213,7 +213,7 @@ def _task(run: Run) -> str | None:
 
 
 def _cut(task: str) -> str:
-    """The task, or so much of its beginning that there is room for all else."""
+    """Cut a long task, so that there is room for the rest."""
     if len(task.encode(errors="replace")) <= _TASK:
         return task
     return task.encode(errors="replace")[:_TASK].decode(errors="ignore") + " […]"

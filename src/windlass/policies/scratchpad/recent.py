@@ -1,4 +1,4 @@
-"""The last messages of a session under names that stay: `turn:N`, counted as they were recorded.
+"""The last messages of a session under fixed names: `turn:N`, in recorded order.
 
 Read from the journal and not from the view: what a compaction took out of sight is still a source.
 """
@@ -27,7 +27,7 @@ _LISTED: Final = 8  # results of one message that are kept with it
 
 
 class Recents:
-    """The last `most` messages; each entry is looked at once."""
+    """The last `most` messages; each entry is read once."""
 
     def __init__(self, most: int) -> None:
         self.most, self.place, self.count = most, 0, 0
@@ -35,7 +35,7 @@ class Recents:
         self._results: dict[str, ToolResult] = {}
 
     def up_to(self, entries: Sequence[JournalEntry]) -> list[tuple[str, Message]]:
-        """The messages after these entries, the oldest first, each with its name."""
+        """Return the messages after these entries, the oldest first, each with its name."""
         for at in range(self.place, len(entries)):
             self._read(entries[at])
         self.place = len(entries)
@@ -75,7 +75,7 @@ class Recents:
 
 
 def refs_of(pad: Pad | None, recent: Sequence[tuple[str, Message]]) -> dict[str, Ref]:
-    """All that may be cited: what the pad lists, the last messages, and the results in them.
+    """Return all that may be cited: the pad's refs, the last messages, and results in them.
 
     What was known first under a name keeps it: a provider chooses the ids of its calls.
     """
@@ -90,13 +90,13 @@ def refs_of(pad: Pad | None, recent: Sequence[tuple[str, Message]]) -> dict[str,
 
 
 def results_in(message: Message) -> list[ToolResult]:
-    """The results that a message holds."""
+    """Return the results that a message holds."""
     found = [block for block in message.content if isinstance(block, ToolResult) and block.id]
     return found[:BLOCKS]
 
 
 def with_results(wanted: set[str | None], known: Mapping[str, Ref]) -> set[str | None]:
-    """What is cited, and the results in messages that are: whoever keeps the one keeps the other."""
+    """Add the results inside cited messages to the set of cited ids."""
     for id in list(wanted):
         ref = known.get(id) if id is not None else None
         if ref is not None and ref.kind == "tool" and ref.label is not None:

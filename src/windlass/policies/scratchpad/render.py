@@ -1,4 +1,4 @@
-"""The pad in words: for the model that works, and for the one that reorganises it."""
+"""The pad as text: for the working model, and for the one that reorganises it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROUND: Final = 8_000  # characters of one message with all its blocks
 
 
 def render_pad(pad: Pad) -> Message | None:
-    """The pad as it stands at the tail of a request; None: there is nothing in it."""
+    """Render the pad for the end of a request; None if it is empty."""
     lines = [_HEAD]
     for title, part in _PARTS:
         items: Sequence[Item] = getattr(pad, part)
@@ -54,7 +54,7 @@ def _render_item(item: Item) -> str:
 
 
 def plainly(text: str) -> str:
-    """On one line, and unable to end the scratchpad before its end."""
+    """Put a text on one line, and escape the tag that ends the scratchpad."""
     return _TAG.sub("‹", _on_one_line(text))
 
 
@@ -63,7 +63,7 @@ def _on_one_line(text: str) -> str:
 
 
 def excerpt(text: str) -> str | None:
-    """The first words of a source."""
+    """Return the first words of a source."""
     line = _on_one_line(text)
     return line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…"
 
@@ -84,7 +84,7 @@ SYSTEM: Final = (
 
 
 def asking(pad: Pad | None, recent: Sequence[tuple[str, Message]], known: Iterable[str]) -> str:
-    """The question: the pad, the last messages, one JSON object on each line, and what may be cited."""
+    """Build the prompt: the pad, the last messages as JSON lines, and what may be cited."""
     lines = ["The scratchpad as it stands:", _json(pad if pad is not None else Pad()), ""]
     if recent:
         lines.append("The last messages, the oldest first, one JSON object on each line:")
@@ -96,7 +96,7 @@ def asking(pad: Pad | None, recent: Sequence[tuple[str, Message]], known: Iterab
 
 
 def again(question: str, why: str) -> str:
-    """The question once more, to one who has answered in another form."""
+    """Build the prompt after an answer that could not be used."""
     return f"{question}\n\nYour last answer could not be used: {plainly(why)}. Give the whole scratchpad."
 
 

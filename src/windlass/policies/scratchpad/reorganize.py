@@ -1,4 +1,4 @@
-"""The pad is written anew by a model that must cite its sources; what it cannot prove is not taken."""
+"""The pad rewritten by a model that must cite its sources; unproven items are refused."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ FORM: Final[dict[str, Any]] = {
 
 
 class InTime(Holding):
-    """The model, with a limit on the time it may take: whoever only tidies up holds nobody up."""
+    """A model with a time limit, so that reorganising does not delay the run."""
 
     def __init__(self, model: Model, seconds: float) -> None:
         super().__init__(model)
         self.seconds = seconds
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Its answer, or `Timeout`."""
+        """Return the answer, or raise `Timeout`."""
         try:
             async with asyncio.timeout(self.seconds):
                 return await self.model.respond(request, emit)
@@ -98,7 +98,7 @@ class InTime(Holding):
 
 
 class Past(NamedTuple):
-    """What the record says of the reorganisation that is due now."""
+    """The recorded steps of the reorganisation that is due now."""
 
     over: bool  # it came to an end, good or bad
     replies: list[Replied]  # paid for, the oldest first
@@ -106,7 +106,7 @@ class Past(NamedTuple):
 
 
 def past_of(entries: Sequence[JournalEntry]) -> Past:
-    """What has been done since the last reply of the model that works."""
+    """Return what was done since the last reply of the working model."""
     replies: list[Replied] = []
     failed: str | None = None
     for entry in reversed(entries):
@@ -131,7 +131,7 @@ async def rewrite_pad(
     model: Model | None,
     system: Words = SYSTEM,
 ) -> Pad:
-    """The pad as a model writes it anew, or `BadPad`. A reply that is on record is not asked for again."""
+    """Have a model rewrite the pad, or raise `BadPad`; recorded replies are reused."""
     replies = iter(past_of(run.entries).replies)
     question = asked = asking(pad, recent, known)
     writer = InTime(model or run.model, run.frame.settings.timeout or PATIENCE)
@@ -163,7 +163,7 @@ def _frame(model: Model, system: str) -> Frame:
 
 
 def parse_pad(answer: Mapping[str, Any], known: Mapping[str, Ref]) -> Pad:
-    """The pad in an answer. What a source says is what we know of it, whatever the answer claims."""
+    """Parse the pad in an answer; sources keep their known content."""
     if not answer:
         raise BadPad("there is no scratchpad in the answer")
     given = {name: _without_extras(answer[name]) for name in FORM["properties"] if name in answer}
@@ -183,7 +183,7 @@ def parse_pad(answer: Mapping[str, Any], known: Mapping[str, Ref]) -> Pad:
 
 
 def _fit_pad(pad: Pad) -> Pad:
-    """The pad, with less said of its sources where there is no room for all of it."""
+    """Shorten the sources of a pad that is too large."""
     if size_of(pad) > MOST:
         bare = [msgspec.structs.replace(ref, excerpt=None) for ref in pad.refs]
         pad = msgspec.structs.replace(pad, refs=tuple(bare))
@@ -195,7 +195,7 @@ def _fit_pad(pad: Pad) -> Pad:
 
 
 def _without_extras(value: Any) -> Any:
-    """Items with the fields they have here; a model may add some of its own."""
+    """Keep only the known fields of items; a model may add its own."""
     if not isinstance(value, list):
         return value
     fields = ("text", "source_ref")
@@ -206,7 +206,7 @@ def _without_extras(value: Any) -> Any:
 
 
 def _parse_refs(value: Any, known: Mapping[str, Ref]) -> dict[str, str]:
-    """The refs that an answer lists, with its names for them."""
+    """Parse the refs that an answer lists, with its labels."""
     found: dict[str, str] = {}
     if value is None:
         return found

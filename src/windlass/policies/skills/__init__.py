@@ -1,1 +1,1 @@
-"""Skills: instructions that join a run when what it is about calls for them."""
+"""Skills: instructions that join a run when its task calls for them."""

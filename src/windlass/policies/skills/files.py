@@ -1,4 +1,4 @@
-"""The files of a skill: what there is, and a tool that reads one of them and nothing else."""
+"""Files of a skill: the list of them, and a tool that reads one."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _PARAMETERS: dict[str, Any] = {
 
 
 class FileRefused(Exception):
-    """A file is not read; the words are for the model."""
+    """A refusal to read a file, with a message for the model."""
 
 
 def list_files(folder: str) -> tuple[tuple[str, ...], bool]:
-    """The files in a folder, by their paths in it, and whether these are all. No link is followed."""
+    """List the files in a folder, and whether these are all. No link is followed."""
     found: list[str] = []
     todo, seen, whole = [("", 0)], 0, True
     while todo:
@@ -75,7 +75,7 @@ def list_files(folder: str) -> tuple[tuple[str, ...], bool]:
 
 
 def read(folder: str, path: str, start: int = 0, most: int = _PAGE) -> tuple[bytes, int]:
-    """So many bytes of a file in the folder, and the size of all of it.
+    """Read part of a file in the folder; return also the size of the file.
 
     The way there is walked step by step, and a step over a link or out of the folder is refused.
     """
@@ -117,7 +117,7 @@ def _open_file(folder: str, parts: Sequence[str]) -> int:
 
 
 def _opened_whole(folder: str, parts: Sequence[str]) -> int:
-    """Where a system cannot walk: look at every step first."""
+    """Open a file by path, after a check of every step for links."""
     place = os.path.realpath(folder)
     for part in parts:
         place = os.path.join(place, part)
@@ -132,7 +132,7 @@ def _opened_whole(folder: str, parts: Sequence[str]) -> int:
 
 
 def file_tool(registry: SkillRegistry, name: str = NAMES[0]) -> Tool:
-    """The tool over the files of these skills; who may call it for which is decided at the gate."""
+    """Build the tool over the files of these skills; access is decided at the gate."""
 
     def read_skill_file(args: dict[str, Any]) -> str:
         skill = registry.get(args["skill"])
@@ -172,18 +172,18 @@ def _read_for_model(skill: Skill, path: str, start: int) -> str:
 
 
 def _piece(data: bytes, last: bool) -> tuple[str | None, int]:
-    """A piece of a file as text, and how many bytes of it belong to the next one."""
+    """Decode a piece of a file; return also how many bytes belong to the next one."""
     skipped = 0
     while skipped < min(3, len(data)) and 0x80 <= data[skipped] < 0xC0:
         skipped += 1  # whoever chose the beginning chose the middle of a character
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        words = decoder.decode(data[skipped:], last)
+        text = decoder.decode(data[skipped:], last)
     except UnicodeDecodeError:
         return None, 0
-    return (None if "\0" in words else words.removeprefix("\ufeff")), len(decoder.getstate()[0])
+    return (None if "\0" in text else text.removeprefix("\ufeff")), len(decoder.getstate()[0])
 
 
 def text_of(data: bytes) -> str | None:
-    """A whole file as text; None: it is none."""
+    """Decode a whole file as text; None if it is not text."""
     return _piece(data, True)[0]

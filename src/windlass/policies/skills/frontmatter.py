@@ -1,4 +1,4 @@
-"""The head of a SKILL.md: the part of YAML that people write there, read with patience.
+"""The frontmatter of a SKILL.md: a tolerant reader of the YAML that people write there.
 
 Maps, lists, quoted text, text over several lines, comments. Every value is a text (`1.0` stays
 `1.0`), and text that YAML would stumble over (`description: Use when: asked`) is taken as it stands.
@@ -34,11 +34,11 @@ _HEX = {"x": 2, "u": 4, "U": 8}
 
 
 class BadFrontmatter(ValueError):
-    """The head of a file cannot be read; the words say where and why."""
+    """A frontmatter that cannot be read; the message says where and why."""
 
 
 def split(text: str) -> tuple[str | None, str]:
-    """The head and the body of a file; None: it has no head."""
+    """Split a file into its frontmatter and body; None if it has no frontmatter."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
     first = next((at for at, line in enumerate(lines) if line.strip()), 0)
@@ -51,7 +51,7 @@ def split(text: str) -> tuple[str | None, str]:
 
 
 def read(head: str) -> dict[str, Any]:
-    """The keys of a head, with texts, lists and maps for values."""
+    """Parse a frontmatter into texts, lists and maps by key."""
     if len(head) > LARGEST:
         raise BadFrontmatter(f"the head has more than {LARGEST} characters")
     lines = head.split("\n")
@@ -76,7 +76,7 @@ class _Reader:
         return BadFrontmatter(f"line {(self.at if at is None else at) + 2}: {words}")
 
     def peek(self) -> tuple[int, str] | None:
-        """How far the next line that says something is set in, and what it says."""
+        """Return the indentation and text of the next line that is not empty or a comment."""
         while self.at < len(self.lines):
             line = self.lines[self.at]
             text = line.strip()
@@ -91,7 +91,7 @@ class _Reader:
     # ----------------------------------------------------------------- lines
 
     def block(self, depth: int) -> Any:
-        """A map or a list, line by line."""
+        """Parse a map or a list, line by line."""
         if depth > DEEPEST:
             raise self.bad(f"more than {DEEPEST} lists and maps within each other")
         following = self.peek()
@@ -139,7 +139,7 @@ class _Reader:
     # ----------------------------------------------------------------- values
 
     def _value(self, rest: str, indent: int, depth: int) -> Any:
-        """What stands behind a key or a dash, and on the lines that belong to it."""
+        """Parse the value after a key or a dash, and the lines that belong to it."""
         if not rest or rest.startswith("#"):
             following = self.peek()
             if following is None:
@@ -177,7 +177,7 @@ class _Reader:
         return None if words in ("~", "null", "Null", "NULL") else words
 
     def _read_block_text(self, style: str, how: str, indent: int) -> str:
-        """Text over several lines, as it stands (`|`) or in paragraphs (`>`)."""
+        """Parse text over several lines, literal (`|`) or folded (`>`)."""
         lines: list[str] = []
         given = next((int(one) for one in how if one.isdigit()), None)
         inner = None if given is None else max(indent, 0) + given
@@ -223,11 +223,11 @@ class _Reader:
         return _Flow(text, self, began).value(depth + 1)
 
     def _onwards(self, rest: str) -> str:
-        """What stands on this line and on all that follow."""
+        """Join the rest of this line and all lines that follow."""
         return "\n".join([rest, *[line.strip() for line in self.lines[self.at :]]])
 
     def _past(self, text: str, end: int, began: int) -> None:
-        """Go on behind a value that ends here; nothing but a comment may follow on its line."""
+        """Move behind a value that ends here; only a comment may follow on its line."""
         self.at += text.count("\n", 0, end)
         after = text[end + 1 :].partition("\n")[0].strip()
         if after and not after.startswith("#"):
@@ -235,7 +235,7 @@ class _Reader:
 
 
 class _Flow:
-    """`[a, b]` and `{a: b}`."""
+    """A reader of `[a, b]` and `{a: b}`."""
 
     def __init__(self, text: str, reader: _Reader, line: int) -> None:
         self.text, self.at, self.reader, self.line = text, 0, reader, line
@@ -274,7 +274,7 @@ class _Flow:
         return found
 
     def _more(self, end: str) -> bool:
-        """Step over the bracket or the comma; is there another?"""
+        """Skip the bracket or comma; return whether another item follows."""
         self.skip()
         if self.text[self.at : self.at + 1] in "[{,":
             self.at += 1
@@ -315,7 +315,7 @@ def _is_item(text: str) -> bool:
 
 
 def _key(text: str) -> tuple[str, str] | None:
-    """The key of a line and what stands behind its colon."""
+    """Split a line into its key and the text after the colon."""
     if text[0] in "\"'":
         end = _closing(text)
         if end is None or text[end + 1 : end + 2] != ":":
@@ -330,12 +330,12 @@ def _key(text: str) -> tuple[str, str] | None:
 
 
 def _strip_comment(text: str) -> str:
-    """The text without a comment behind it."""
+    """Strip a comment from the end of a text."""
     return text.partition(" #")[0].strip()
 
 
 def _closing(text: str) -> int | None:
-    """Where the quoted text at the beginning ends."""
+    """Return the end of the quoted text at the beginning."""
     quote, at = text[0], 1
     while at < len(text):
         if text[at] == "\\" and quote == '"':
@@ -350,7 +350,7 @@ def _closing(text: str) -> int | None:
 
 
 def _read_brackets(text: str) -> tuple[str, int] | None:
-    """A list or map in brackets, on one line and without comments, and where it ends."""
+    """Join a list or map in brackets to one line; return also where it ends."""
     made: list[str] = []
     depth = at = 0
     while at < len(text):
@@ -403,7 +403,7 @@ def _unquote(text: str, reader: _Reader, line: int) -> str:
 
 
 def _fold_lines(lines: list[str]) -> str:
-    """Lines as paragraphs: one break is a blank, more are breaks; what is set in keeps its own."""
+    """Fold lines into paragraphs, as YAML does: a single break becomes a space."""
     text, breaks, before, begun = "", 0, False, False
     for line in lines:
         if not line:

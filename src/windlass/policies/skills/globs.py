@@ -1,4 +1,4 @@
-"""Globs over paths: `*` and `?` stay within a folder, `**` does not; no pattern takes for ever.
+"""Globs over paths: `*` and `?` stay within a folder, `**` does not; bounded in time.
 
 A pattern is matched with one place to come back to for `*` and one for `**`: what stands before the
 last of its kind never has to be tried again, so the time is bounded by the product of the lengths,
@@ -54,20 +54,20 @@ class Glob:
         self.ways = [_pieces(one) for one in _expand_braces(pattern.removeprefix("./"))]
 
     def matches(self, path: str) -> bool:
-        """Is it the whole of this path, from its beginning?"""
+        """Check whether the pattern matches the whole path."""
         if len(path) > _PATH:
             return False
         return any(_matches(pieces, path) for pieces in self.ways)
 
 
 def tidy(path: str) -> str:
-    """A path as patterns see it."""
+    """Normalise a path for patterns."""
     path = path.replace("\\", "/")
     return path if not path.startswith("./") else _HERE.sub("", path, count=1)
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """The patterns that `{a,b}` stands for."""
+    """Expand `{a,b}` into the patterns that it stands for."""
     todo, done = [pattern], list[str]()
     while todo:
         one = todo.pop()
@@ -83,7 +83,7 @@ def _expand_braces(pattern: str) -> list[str]:
 
 
 def _braces(pattern: str) -> tuple[int, int, list[str]] | None:
-    """The first innermost braces with a comma in them."""
+    """Find the first innermost braces with a comma in them."""
     start, commas = -1, list[int]()
     for at, char in enumerate(pattern):
         if char == "{":
@@ -174,7 +174,7 @@ def _matches(pieces: list[_Piece], path: str) -> bool:
 
 
 def _next(path: str, at: int, whole: bool) -> int:
-    """Where `**` may end, after it was tried here; -1: nowhere."""
+    """Return where `**` may end next, after it was tried here; -1 for nowhere."""
     if not whole:
         return at + 1 if at < len(path) else -1
     slash = path.find("/", at)

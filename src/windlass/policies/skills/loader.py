@@ -1,4 +1,4 @@
-"""Skills from folders: a SKILL.md in each, in the open format, with whatever lies beside it.
+"""Skills from folders: a SKILL.md in each, in the open format, and files beside it.
 
 Read with patience: a skill that cannot be read is left out and said so, and never takes the others
 with it. What a file says is taken for what it is, text; nothing in it is run.
@@ -32,14 +32,14 @@ _OURS = "when_to_use paths disable_model_invocation user_invocable mcp".split()
 
 
 class LoadedSkills(NamedTuple):
-    """The skills of a folder, and what was wrong."""
+    """The skills of a folder, and the problems found."""
 
     skills: list[Skill]
     problems: list[str]
 
 
 def skills_in(path: str) -> LoadedSkills:
-    """The skills of a folder of folders, or the one whose folder this is."""
+    """Load the skills of a folder of folders, or of one skill's folder."""
     if "\0" in path:
         raise ConfigError(f"skills: no folder has a name like {safe_repr(path)}")
     path = os.path.realpath(os.path.expanduser(path))
@@ -59,9 +59,9 @@ def skills_in(path: str) -> LoadedSkills:
 
 
 def _told_apart(skills: list[Skill], problems: list[str]) -> list[Skill]:
-    """Where two took one name, the one whose folder is named otherwise goes by that."""
+    """Rename skills that share a name after their folders, where possible."""
     names = Counter(skill.name for skill in skills)
-    told: list[Skill] = []
+    renamed: list[Skill] = []
     for skill in skills:
         own = os.path.basename(skill.folder or "")
         if names[skill.name] > 1 and own != skill.name and fits_name(own) and not names[own]:
@@ -71,12 +71,12 @@ def _told_apart(skills: list[Skill], problems: list[str]) -> list[Skill]:
             names[skill.name] -= 1
             names[own] += 1
             skill = msgspec.structs.replace(skill, name=own)
-        told.append(skill)
-    return told
+        renamed.append(skill)
+    return renamed
 
 
 def _folders(path: str, problems: list[str]) -> list[tuple[str, str]]:
-    """The folders with a SKILL.md, in the order of their names, each with its file's name."""
+    """List the folders with a SKILL.md by name, each with its file's name."""
     found: list[tuple[str, str]] = []
     todo, seen = [(path, 0)], 0
     while todo:
@@ -109,7 +109,7 @@ def _folders(path: str, problems: list[str]) -> list[tuple[str, str]]:
 
 
 def _skill(folder: str, name: str, problems: list[str]) -> Skill | None:
-    """The skill of one folder; None: it cannot be read, and the problems say why."""
+    """Load the skill of one folder; None if it cannot be read, with the reason noted."""
     place = os.path.join(folder, name)
     try:
         data, size = files.read(folder, name, most=LARGEST + 1)
@@ -163,7 +163,7 @@ def _first_words(body: str) -> str:
 
 
 def _fields(keys: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """The keys that have a meaning; all others are kept as they are."""
+    """Parse the known keys; all others are kept as they are."""
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, value in keys.items():
@@ -192,7 +192,7 @@ def _fields(keys: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
 
 
 def _parse_allowed_tools(entries: tuple[str, ...], problems: list[str]) -> tuple[str, ...]:
-    """Tools' names; `Bash(git:*)` is a tool with a pattern, of which we know only the tool."""
+    """Parse names of tools; of `Bash(git:*)` only the tool's name is used."""
     names: list[str] = []
     for entry in entries:
         name, _, pattern = entry.partition("(")
@@ -248,7 +248,7 @@ def _several(apart: str, brackets: str = "()") -> Any:
 
 
 def _parts(text: str, apart: str, brackets: str) -> list[str]:
-    """The text in parts; what stands in brackets stays together: `Bash(git add:*)` is one."""
+    """Split a text outside brackets: `Bash(git add:*)` is one part."""
     parts, depth = [""], 0
     for char in text:
         depth = max(0, depth + (char == brackets[0]) - (char == brackets[1]))

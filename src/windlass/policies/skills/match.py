@@ -1,4 +1,4 @@
-"""Which skills a prompt calls for: by words, names and files, or by a matcher of yours.
+"""The match of skills to a prompt: by words, names and files, or by your own matcher.
 
 Words count whole, once each, and not at all where they are in every sentence. What is in a prompt
 more than once says no more than what is there once, and `art` in `start` says nothing.
@@ -36,7 +36,7 @@ _COMMON = frozenset(
 
 
 class _MatchedSkill(NamedTuple):
-    """A skill as it is matched."""
+    """A skill, prepared for matching."""
 
     skill: Skill
     description: frozenset[str]
@@ -46,7 +46,7 @@ class _MatchedSkill(NamedTuple):
 
 
 class Matcher:
-    """Ranks the skills of a registry for one prompt after another."""
+    """A ranking of a registry's skills for one prompt after another."""
 
     def __init__(
         self, registry: SkillRegistry, match: SkillMatch, working_files: Sequence[str]
@@ -57,7 +57,7 @@ class Matcher:
 
     @functools.cached_property
     def known(self) -> list[_MatchedSkill]:
-        """What does not change from prompt to prompt."""
+        """The prepared skills, the same for every prompt."""
         return [
             _MatchedSkill(
                 skill,
@@ -76,7 +76,7 @@ class Matcher:
         return tuple([g.pattern for g in globs if any(map(g.matches, self.working_files))])
 
     def rank_skills(self, prompt: str) -> list[SkillScore]:
-        """The best first; of equals the first in the registry. Nobody is here who scored nothing."""
+        """Rank the skills with a score above zero, the best first."""
         if len(prompt) > 2 * _HALF:
             prompt = f"{prompt[:_HALF]} {prompt[-_HALF:]}"
         tokens = _tokens(prompt)
@@ -87,7 +87,7 @@ class Matcher:
     async def call_matcher(
         self, prompt: str, active: tuple[str, ...]
     ) -> tuple[list[SkillScore], str]:
-        """What the matcher of yours says, and what was wrong with it; a failure is raised."""
+        """Call the user's matcher; return its scores and a note on unknown names."""
         assert self.match.matcher is not None
         shown_ = tuple(
             [Scoring(s.name, s.description, s.when_to_use, s.paths) for s in self.skills]
@@ -146,7 +146,7 @@ def _words(text: str) -> list[str]:
 
 
 def _read(answer: object, names: set[str]) -> tuple[list[SkillScore], str]:
-    """What a matcher said: a name, names, or scores by name; zero is a score like any other."""
+    """Parse the answer of a matcher: a name, names, or scores by name."""
     if answer is None:
         return [], ""
     items: Iterable[Any]
@@ -175,14 +175,18 @@ def _read(answer: object, names: set[str]) -> tuple[list[SkillScore], str]:
 
 
 def _one(item: Any) -> SkillScore:
-    """One of the forms in which a skill and its score are written."""
+    """Parse one item of a matcher's answer."""
     given: Any = item
     name, score, reason = given, cast("Any", 1.0), cast("Any", "the matcher")
     if isinstance(item, SkillScore):
         name, score, reason = item.name, item.score, item.reason
     elif isinstance(item, Mapping):
-        told = cast("Mapping[str, Any]", item)
-        name, score, reason = told.get("name"), told.get("score", 1.0), told.get("reason") or reason
+        fields = cast("Mapping[str, Any]", item)
+        name, score, reason = (
+            fields.get("name"),
+            fields.get("score", 1.0),
+            fields.get("reason") or reason,
+        )
     elif isinstance(item, (tuple, list)) and len(pair := cast("Sequence[Any]", item)) == 2:
         name, score = pair
     if isinstance(name, (Skill, Scoring)):

@@ -29,7 +29,7 @@ SkillSource: TypeAlias = (
 
 
 def skill_define(name: str, options: Mapping[str, Any] | None = None, /, **fields: Any) -> Skill:
-    """A skill: what it is found by, what it says, which tools go with it.
+    """Define a skill: what it is found by, its instructions, and its tools.
 
     ```python
     ship = w.skill_define(
@@ -58,7 +58,7 @@ def skill_define(name: str, options: Mapping[str, Any] | None = None, /, **field
 
 
 def skill_registry(*skills: SkillSource) -> SkillRegistry:
-    """Skills by name: those that you define, and those of folders with a SKILL.md each.
+    """Collect skills by name: those that you define, and those of folders.
 
     ```python
     registry = w.skill_registry("skills", ship)

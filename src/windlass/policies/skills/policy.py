@@ -1,4 +1,4 @@
-"""Skills join and leave a run: matched with what was last said, on the record, with their hooks.
+"""Skills join and leave a run: matched with the last message, recorded, with hooks.
 
 A pass over the skills is an entry that says who is to be active; moving there is one step after the
 other, each on disk before its hook runs. So a run that goes on after a crash asks nobody twice: it
@@ -49,13 +49,13 @@ _INVOKED: Final = "invoked by name"
 
 
 class Active(msgspec.Struct, frozen=True):
-    """The skills that are on, in the order in which they came."""
+    """The active skills, in the order in which they were activated."""
 
     skills: tuple[SkillScore, ...] = ()
 
 
 class Standing:
-    """How the skills of one run stand."""
+    """The state of the skills in one run."""
 
     __slots__ = ("active", "frames", "hidden", "number", "policy", "ranked", "seen", "skills")
 
@@ -68,7 +68,7 @@ class Standing:
         self.take(active)
 
     def take(self, active: tuple[SkillScore, ...]) -> None:
-        """These are on now."""
+        """Set the active skills."""
         registry = self.policy.registry
         self.active = active
         found = [registry.get(one.name) for one in active]
@@ -80,7 +80,7 @@ class Standing:
         return tuple([skill.name for skill in self.skills])
 
     def with_skills(self, run: Run, frame: Frame) -> Frame:
-        """The frame as these skills want it: the same object for as long as nothing changes."""
+        """Apply the active skills to a frame; return the same object while nothing changes."""
         if frame is not self.seen:
             self.seen, self.frames = frame, {}
         names = self.names
@@ -93,7 +93,7 @@ class Standing:
 
 
 class LastWord(Facts):
-    """What was last said to the model, by whomever; the kernel's own "Continue." says nothing."""
+    """The last message to the model; the kernel's own "Continue." does not count."""
 
     def __init__(self) -> None:
         self.text: str | None = None
@@ -111,7 +111,7 @@ def _speaks(message: Message) -> bool:
 
 
 class Skills(Policy[Active]):
-    """Choose skills as a run begins, or before every turn, and show the model what they say."""
+    """Choose skills as a run begins, or before every turn, and show them to the model."""
 
     memory = Active
     keeps = "session"
@@ -130,7 +130,7 @@ class Skills(Policy[Active]):
         self.reader = self._reader()
 
     def _reader(self) -> Tool | None:
-        """The tool that reads the files of skills."""
+        """Return the tool that reads the files of skills."""
         return None
 
     @property
@@ -148,7 +148,7 @@ class Skills(Policy[Active]):
         return digest_of((known, how, self.matcher.working_files))[:16]
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """Match where it is time to, and show what the active skills say. Idle: two comparisons."""
+        """Match skills where that is due, and add the active ones to the frame."""
         state = self.standing(run)
         if state.number != run.number and (state.number == 0 or not self.match.sticky):
             await self._pass(run, state)
@@ -158,7 +158,7 @@ class Skills(Policy[Active]):
         return Request(request.messages, frame, request.tail)
 
     def standing(self, run: Run) -> Standing:
-        """How the skills of this run stand; a session goes on with those that it had."""
+        """Return the state of this run's skills; a session continues with those it had."""
         state: Standing | None = run.cache.get(_KEY)
         if state is None or state.policy is not self:
             memory: Active = run.recall(self)
@@ -181,7 +181,7 @@ class Skills(Policy[Active]):
         state.number = run.number
 
     def _on_record(self, run: Run) -> SkillMatched | None:
-        """The pass of this turn, or of this run where one is enough, if a crash came after it."""
+        """Return the recorded match of this turn, or of this run where one is enough."""
         for entry in _of_this_run(run):
             if type(entry) is SkillMatched and entry.registry == self.digest:
                 return entry
@@ -233,7 +233,7 @@ class Skills(Policy[Active]):
     # ----------------------------------------------------------------- from here to there
 
     async def _move(self, run: Run, state: Standing, target: tuple[SkillScore, ...]) -> None:
-        """Whoever is not wanted leaves, whoever is wanted joins, one after the other."""
+        """Deactivate the skills that are not wanted, then activate the others, one by one."""
         wanted = {one.name for one in target}
         for one in state.active:
             if one.name not in wanted:
@@ -277,7 +277,7 @@ class Skills(Policy[Active]):
     async def _hook(
         self, run: Run, hook: Hook, event: SkillActivated | SkillDeactivated, which: str
     ) -> None:
-        """At most once: the step is on disk before. What a hook does wrong ends no run."""
+        """Run a hook at most once: its step is stored before. A failure ends no run."""
         await run.store_record()
         try:
             answer = hook(event) if _takes_one(hook) else hook()
@@ -299,7 +299,7 @@ class Skills(Policy[Active]):
 
 
 class GatedSkills(Skills):
-    """Skills of which some name their tools, or have files: calls are looked at before they run."""
+    """Skills with tools or files of their own: calls are checked before they run."""
 
     decides = True
 
@@ -310,26 +310,26 @@ class GatedSkills(Skills):
         return file_tool(self.registry, free[0])
 
     async def start(self, run: Run) -> None:
-        """The tool that reads files can be called; it is offered when a skill that has some is on."""
+        """Register the tool that reads files; it is offered when a skill with files is active."""
         tool = self.reader
         if tool is not None and tool.name not in run.plan.denied and _calls_tools(run):
             run.tools = {**run.tools, tool.name: tool}
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
-        """A call outside the active skills' tools is refused."""
+        """Refuse a call outside the active skills' tools."""
         state = self.standing(run)
         if call.name in state.hidden:
             left = sorted(self.surface.names - state.hidden)
             rest = f"; there is {', '.join(left[:40])}" if left else ""
-            words = f"Denied: {call.name} is not a tool of the active skill {_all(state)}{rest}."
-            return ToolResult(call.id, words, True, call.name, "denied")
+            text = f"Denied: {call.name} is not a tool of the active skill {_all(state)}{rest}."
+            return ToolResult(call.id, text, True, call.name, "denied")
         if self.reader is not None and call.name == self.reader.name:
             asked = call.arguments.get("skill")
             having = [skill.name for skill in state.skills if skill.files]
             if asked not in having:
                 active = ", ".join(map(repr, having)) or "none"
-                words = f"Denied: no active skill {str(asked)[:80]!r} has files; those that do: {active}."
-                return ToolResult(call.id, words, True, call.name, "denied")
+                text = f"Denied: no active skill {str(asked)[:80]!r} has files; those that do: {active}."
+                return ToolResult(call.id, text, True, call.name, "denied")
         return None
 
 
@@ -338,7 +338,7 @@ def _all(state: Standing) -> str:
 
 
 def _calls_tools(run: Run) -> bool:
-    """Can the model be offered one more tool? Not where it has no way to call any."""
+    """Check whether the model can be offered one more tool."""
     settings = run.frame.settings
     if settings.tool_choice == "none" or not (run.tools or run.model.native_tools):
         return False
@@ -346,7 +346,7 @@ def _calls_tools(run: Run) -> bool:
 
 
 def _prompt(run: Run) -> str:
-    """What was last said to the model."""
+    """Return the last message to the model."""
     text = run.facts(LastWord).text
     if text is not None:
         return text
@@ -354,7 +354,7 @@ def _prompt(run: Run) -> str:
 
 
 def _of_this_run(run: Run) -> Iterator[JournalEntry]:
-    """The entries of this run, the newest first."""
+    """Yield the entries of this run, the newest first."""
     for entry in reversed(run.entries):
         if type(entry) is RunStarted:
             return
@@ -362,7 +362,7 @@ def _of_this_run(run: Run) -> Iterator[JournalEntry]:
 
 
 def _takes_one(hook: Hook) -> bool:
-    """Does a hook want to know what happened?"""
+    """Check whether a hook takes the event as its argument."""
     try:
         inspect.signature(cast("Any", hook)).bind(None)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What active skills make of a request: their words in the system prompt, their tools on offer."""
+"""The effect of active skills on a request: their text and their tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED = 40  # files of a skill that its words name
 
 
 class Surface:
-    """The caller's own tools, and which of them a skill leaves. What the runtime brings is no part of it."""
+    """The caller's own tools, and which of them a skill leaves."""
 
     __slots__ = ("names", "tools")
 
@@ -25,7 +25,7 @@ class Surface:
         self.names = frozenset([tool.name for tool in tools])
 
     def left_by(self, skill: Skill) -> frozenset[str] | None:
-        """The tools that the skill allows; None: it says nothing of tools.
+        """Return the tools that the skill allows; None if it names none.
 
         A folder may come from elsewhere: one that names only tools of other programs says nothing.
         """
@@ -35,13 +35,13 @@ class Surface:
         return None if skill.folder is not None and not left else left
 
     def hidden_by(self, skills: Iterable[Skill]) -> frozenset[str]:
-        """The tools that no active skill allows, if any of them says what it allows."""
-        told = [left for skill in skills if (left := self.left_by(skill)) is not None]
-        return self.names.difference(*told) if told else frozenset()
+        """Return the tools that no active skill allows, if any of them restricts tools."""
+        allowed = [left for skill in skills if (left := self.left_by(skill)) is not None]
+        return self.names.difference(*allowed) if allowed else frozenset()
 
 
 def _allows(entries: Sequence[str], tool: Tool) -> bool:
-    """Entries are globs over names; those that begin with `namespace:` are globs over namespaces."""
+    """Check a tool against globs over names, and `namespace:` globs over namespaces."""
     for entry in entries:
         if entry.startswith(NAMESPACE):
             if tool.namespace is not None and match_name((entry,), f"{NAMESPACE}{tool.namespace}"):
@@ -54,7 +54,7 @@ def _allows(entries: Sequence[str], tool: Tool) -> bool:
 def with_skills(
     frame: Frame, skills: Sequence[Skill], hidden: frozenset[str], reader: ToolSpec | None
 ) -> Frame:
-    """The frame with the skills' words and without the tools that they hide.
+    """Add the skills' text to the frame, and remove the tools that they hide.
 
     `reader` reads the files of a skill; it is offered where one has any.
     """
@@ -65,13 +65,13 @@ def with_skills(
         tools = tuple([spec for spec in tools if spec.name not in hidden])
     if reader is not None and any(skill.files for skill in skills):
         tools = (*tools, reader)
-    words = [one for skill in skills if (one := _words(skill, reader)) is not None]
-    system = "\n\n".join([*([frame.system] if frame.system else []), *words]) or None
+    texts = [one for skill in skills if (one := _words(skill, reader)) is not None]
+    system = "\n\n".join([*([frame.system] if frame.system else []), *texts]) or None
     return Frame(system, tools, _settings(frame.settings, tools, hidden))
 
 
 def _settings(settings: Settings, tools: Sequence[ToolSpec], hidden: frozenset[str]) -> Settings:
-    """No provider takes a demand for a tool that is not on offer."""
+    """Drop a demand for a tool that is not offered, which providers refuse."""
     choice = settings.tool_choice
     if choice is None or not hidden:
         return settings

@@ -1,4 +1,4 @@
-"""What a skill is: words to find it by, instructions, the tools that go with them. Data alone."""
+"""Skills as data: what they are found by, instructions, and their tools."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in words."""
+        """A description of where the skill comes from."""
         if self.folder is not None:
             return f"the folder {self.folder}"
         about = f" ({self.description[:60]!r})" if self.description else ""
@@ -49,12 +49,12 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fits_name(name: object) -> bool:
-    """May a skill be named so? It stands in prompts, in events and on command lines."""
+    """Check whether a skill may have this name, which prompts and commands contain."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and name.isprintable()
 
 
 def check_allowed(whose: str, entries: Iterable[str]) -> tuple[str, ...]:
-    """The entries of `allowed_tools`, each of a form that has a meaning."""
+    """Check the entries of `allowed_tools`."""
     checked = tuple(dict.fromkeys(entries))
     for entry in checked:
         if ":" in entry and not (entry.startswith(NAMESPACE) and entry != NAMESPACE):
@@ -65,7 +65,7 @@ def check_allowed(whose: str, entries: Iterable[str]) -> tuple[str, ...]:
 
 
 class Scoring(msgspec.Struct, frozen=True, gc=False):
-    """What a matcher of yours is told of a skill."""
+    """What your own matcher is told of a skill."""
 
     name: str
     description: str
@@ -74,7 +74,7 @@ class Scoring(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkillQuery(msgspec.Struct, frozen=True, gc=False):
-    """What a matcher of yours is asked: which of `skills` does `prompt` call for?"""
+    """The question to your own matcher: which of `skills` does `prompt` call for?"""
 
     prompt: str
     skills: tuple[Scoring, ...]
@@ -133,7 +133,7 @@ class SkillRegistry:
         return tuple(self._skills)
 
     def get(self, name: str) -> Skill | None:
-        """The skill of that name, or None."""
+        """Return the skill of that name, or None."""
         return self._skills.get(name)
 
     def __getitem__(self, name: str) -> Skill:

@@ -35,7 +35,7 @@ class StallDiagnostics(OptionStruct, frozen=True, kw_only=True):
 
 
 class LoopTiers(msgspec.Struct, frozen=True):
-    """Numbers of equal results after which a call is hinted at, answered otherwise, not run."""
+    """Numbers of equal results after which a call is hinted at, replaced, or not run."""
 
     warn: int = 2
     block: int = 3

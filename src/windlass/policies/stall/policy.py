@@ -1,4 +1,4 @@
-"""A run that goes in circles: warned, told off, held back or ended, as configured.
+"""A run that repeats itself: warned, redirected, held back or ended, as configured.
 
 One policy, three configurations: adjacent repeats of a call (`stall_diagnostics`), tiers by how
 often a call gave the same result (`loop_detect_*`), whole turns in a window (`loop_detection`).
@@ -63,7 +63,7 @@ def _build_tiers(options: StallOptions) -> LoopTiers | None:
 
 
 class Stall(Policy[None]):
-    """Look at each reply before its calls run, and at each result."""
+    """Checks each reply before its calls run, and each result."""
 
     decides = True
 
@@ -95,7 +95,7 @@ class Stall(Policy[None]):
         return Stop("stuck", "loop_detected") if found and found.action == "terminate" else None
 
     async def before_turn(self, run: Run) -> None:
-        """The run goes on: now the model hears of it."""
+        """Tell the model of the repetition before the next turn."""
         counted, rules = tally(run), self.diagnostics
         if rules is not None and rules.inject_feedback and counted.warnings:
             if "stall" not in counted.heard and counted.told["stall"] < rules.max_feedback:

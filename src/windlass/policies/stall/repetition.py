@@ -1,4 +1,4 @@
-"""What a run does again and again: calls in a row, calls at all, whole turns.
+"""Repetition in a run: calls in a row, calls in total, whole turns.
 
 Not a policy. A call is the same when its name and its arguments are; a result that differs from the
 last one means that something moves, so polling is no repetition.
@@ -27,18 +27,18 @@ from windlass.tools.render import to_text
 
 
 def signature(call: ToolCall) -> str:
-    """A fingerprint of what is called with what."""
+    """Compute a digest of the call's name and arguments."""
     return digest_of((call.name, call.arguments))
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """How often the same came in a row, whatever was empty left out."""
+    """The number of equal marks in a row, with empty ones left out."""
 
     mark: str = ""
     times: int = 0
 
     def then(self, mark: str) -> Row:
-        """The row after one more."""
+        """Return the row after one more mark."""
         return self if not mark else Row(mark, self.times + 1 if mark == self.mark else 1)
 
 
@@ -52,7 +52,7 @@ class Streak(msgspec.Struct, frozen=True, gc=False):
 
 
 class Repeats(Facts):
-    """How often each call came in a row and at all, and what the last turns looked like."""
+    """How often each call came in a row and in total, and the marks of the last turns."""
 
     def __init__(self, exempt: frozenset[str]) -> None:
         self.exempt = exempt
@@ -74,7 +74,7 @@ class Repeats(Facts):
         )
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {
             IterationStart: self._turn,
             Replied: self._reply,
@@ -145,5 +145,5 @@ def _digest(text: str) -> str:
 
 
 def repeats(run: Run, exempt: frozenset[str] = frozenset()) -> Repeats:
-    """What repeats itself in the run."""
+    """Return the repetitions in the run."""
     return run.facts(Repeats, exempt)

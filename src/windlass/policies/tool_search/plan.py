@@ -1,4 +1,4 @@
-"""How deferred tools are disclosed: through the search of the provider, or through ours."""
+"""Disclosure of deferred tools: through the provider's search, or the client's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ToolSearchPlan(msgspec.Struct, frozen=True):
     listing: str | None = None
 
     def add_to_frame(self, system: str | None, settings: Settings) -> tuple[str | None, Settings]:
-        """System prompt and settings with what belongs to the search in them."""
+        """Add what belongs to the search to the system prompt and settings."""
         if self.listing is not None:
             system = f"{system}\n\n{self.listing}" if system else self.listing
         if self.native is not None:
@@ -84,7 +84,7 @@ def plan_tool_search(
 
 @functools.lru_cache(maxsize=64)
 def _build_plan(tools: tuple[Tool, ...], search: ToolSearch, native: str | None) -> ToolSearchPlan:
-    """Kept for a while: agents are made again and again with the same tools, and an index takes time."""
+    """Build a plan; cached, as agents are often built with the same tools."""
     parts = sort(tools, search)
     if native is not None and native != "client":
         held = {tool.name for tool in parts.deferred}
@@ -115,7 +115,7 @@ def _choice_is_seen(choice: Any, deferred: Sequence[Tool]) -> None:
 
 
 def _native(search: ToolSearch, model: Model, *, text: bool, forced: bool) -> str | None:
-    """The provider's search that is to be used; None: ours."""
+    """Return the provider's search to use; None for the client's."""
     if search.mode == "client":
         return None
     ours = search.wants_client

@@ -1,4 +1,4 @@
-"""Tools are disclosed as the model finds them: what a search finds can be called from the next turn on.
+"""Tools that a search finds, callable from the next turn on.
 
 Two ways, one record. `ClientVault` is the search that we run; `NativeVault` writes down the searches
 that a provider ran. Both leave `tool_search_query` and `tool_search_result` entries.
@@ -23,7 +23,7 @@ Searched = tuple[ToolSearchQueried, ToolSearchResulted]
 
 
 class PromotedTools(msgspec.Struct, frozen=True):
-    """The tools that searches have let out, in the order in which they were."""
+    """The tools that searches have disclosed, in order."""
 
     names: tuple[str, ...] = ()
 
@@ -45,12 +45,12 @@ class ClientVault(Policy[PromotedTools]):
         return "tool_vault"
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
-        """Hide what has not been found; a session goes on with what it had found."""
+        """Hide what has not been found; a session keeps what it had found."""
         self._disclose(run)
         return None
 
     async def before_turn(self, run: Run) -> None:
-        """What the last turn found is in this one's frame."""
+        """Add what the last turn found to this turn's frame."""
         self._disclose(run)
 
     def _disclose(self, run: Run) -> None:
@@ -67,7 +67,7 @@ class ClientVault(Policy[PromotedTools]):
             run.tools = {**seen, **{name: vault.deferred[name] for name in names}}
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
-        """A search has landed: promote what it found, and say so."""
+        """Promote the tools that a search found, and record it."""
         vault, turn = self.vault, run.turn
         if call.name != vault.tool.name or turn is None:
             return result
@@ -89,14 +89,14 @@ class ClientVault(Policy[PromotedTools]):
 
 
 class NativeVault(Policy[None]):
-    """Puts on the record what a provider looked for by itself, and found."""
+    """Records the searches that a provider ran by itself."""
 
     @property
     def name(self) -> str:
         return "tool_vault"
 
     async def after_reply(self, run: Run, turn: Turn) -> None:
-        """The reply tells of its searches; a drive that begins here again finds them recorded."""
+        """Record the searches in the reply, unless they are recorded already."""
         found = searched_natively(turn.message, run.tools)
         known = set(_recorded_searches(run.entries)) if found else ()
         for query, result in found:
@@ -106,7 +106,7 @@ class NativeVault(Policy[None]):
 
 
 def search_entries(vault: Vault, call: ToolCall, promotion: Promotion) -> Searched:
-    """A search that we ran, for the record."""
+    """Build the entries of a search that the client ran."""
     mode = "native" if vault.by_provider else "client"
     found = promotion.found
     return (
@@ -116,7 +116,7 @@ def search_entries(vault: Vault, call: ToolCall, promotion: Promotion) -> Search
 
 
 def searched_natively(message: Message, tools: Iterable[str]) -> list[Searched]:
-    """The searches that a provider ran for this reply, for the record."""
+    """Build the entries of the searches that a provider ran for this reply."""
     found = searches(message, tools)
     if not found:
         return []
@@ -131,7 +131,7 @@ def searched_natively(message: Message, tools: Iterable[str]) -> list[Searched]:
 
 
 def _recorded_searches(entries: Sequence[JournalEntry]) -> Iterable[str]:
-    """The searches that are on record since the last reply."""
+    """Yield the searches that are recorded since the last reply."""
     for entry in reversed(entries):
         if type(entry) is Replied and entry.purpose is None:
             return

@@ -85,7 +85,7 @@ class TurnLimitOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 def choose_turns(values: Values, limits: Limits, budget_turns: int | None) -> Turns | None:
-    """Choose the limit on turns where it is more than a number; None: it is just that.
+    """Choose the limit on turns where it is more than a number, else None.
 
     `budget_turns` is what the option `budget` says of turns.
     """

@@ -1,4 +1,4 @@
-"""How many turns a run may take: fixed, or little at first and more while it gets somewhere.
+"""The limit on turns: fixed, or low at first and raised while there is progress.
 
 After each turn that is to be followed by another, `loop_control` looks at a snapshot and may raise
 the limit, up to its maximum, or end the run.
@@ -31,7 +31,7 @@ _KEYS = ("action", "by", "until", "reason", "status")
 
 
 def build(ctx: BuildContext) -> Policies:
-    """Build the policy, where the limit moves or somebody controls it."""
+    """Build the policy, where the limit moves or a function controls it."""
     turns, control = ctx.turns, TurnLimitOptions.read(ctx.values).loop_control
     if turns is None or (control is None and turns.mode != "adaptive" and not turns.expose):
         return ()
@@ -39,14 +39,14 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class Controls(Facts):
-    """What was decided about the limit so far."""
+    """The decisions about the limit so far."""
 
     def __init__(self) -> None:
         self.decisions: list[LoopControlDecision] = []
         self.extensions = 0
 
     def takes(self) -> Mapping[type, Take]:
-        """What takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         return {LoopControlDecision: self._read_decision}
 
     def _read_decision(self, entry: LoopControlDecision) -> None:
@@ -55,7 +55,7 @@ class Controls(Facts):
 
     @property
     def last(self) -> LoopControlDecision | None:
-        """The latest of them."""
+        """The latest decision."""
         return self.decisions[-1] if self.decisions else None
 
 
@@ -103,7 +103,7 @@ class LoopControl(Policy[None]):
         return self.turns.initial if last is None else last.new_limit
 
     async def _decided(self, run: Run, extensions: int) -> LoopControlDecision | None:
-        """What is to happen, on record; None: nothing."""
+        """Decide and record what is to happen; None for nothing."""
         standing = limit_of(run, extensions, self.turns.max)
         answer = self._answer(state_of(run, standing, self.required))
         if answer is None:
@@ -137,7 +137,7 @@ class LoopControl(Policy[None]):
 
 
 def _default(state: LoopState) -> Mapping[str, Any]:
-    """Extend at the edge when the end was refused, tools are missing, or a tool was called."""
+    """Extend at the limit if the end was refused, tools are missing, or a tool was called."""
     if state.budget.remaining > 0:
         return {}
     if state.completion.vetoed:
