@@ -1,4 +1,4 @@
-"""What tests of agents need: scripted models, fake providers, virtual time, and sweeps.
+"""Tools for tests of agents: scripted models, fake providers, virtual time, and sweeps.
 
 ```python
 from windlass.testing import call, run_virtual, scripted

@@ -1,4 +1,4 @@
-"""What every store must do with answers to questions, as tests that `StoreKit` inherits."""
+"""Tests of answers to questions, which every store must pass; part of `StoreKit`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from windlass.testing.store_pieces import add
 
 
 def question(call_id: str, ask: str) -> ToolDecided:
-    """A question about a call."""
+    """Build a question about a call."""
     return ToolDecided(call_id, "pay", "ask", "rules", "ann", "d", ask=ask)
 
 
 def answer(call_id: str, action: str, by: str, ask: str | None) -> JsonObject:
-    """An answer as it is posted."""
-    said = {"action": action, "reason": None, "by": by}
-    return {call_id: said if ask is None else {**said, "ask": ask}}
+    """Build an answer as it is posted."""
+    fields = {"action": action, "reason": None, "by": by}
+    return {call_id: fields if ask is None else {**fields, "ask": ask}}
 
 
 class AnswersKit:
-    """The first answer to a question is the answer."""
+    """Tests that the first answer to a question counts."""
 
     def opened(self, folder: Path) -> AbstractAsyncContextManager[Store]:
-        """A store that is closed at the end."""
+        """Open a store that is closed at the end."""
         raise NotImplementedError
 
     async def test_first_answer_is_the_answer(self, tmp_path: Path) -> None:

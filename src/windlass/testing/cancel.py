@@ -1,4 +1,4 @@
-"""The cancel sweep: interrupt a run at every step of its event loop, and see what it leaves behind.
+"""The cancel sweep: interrupt a run at every step of its loop, and check what it leaves.
 
 Knows nothing of agents: a run is any coroutine that can be made again and again.
 """
@@ -35,7 +35,7 @@ _ENDS: dict[str, Outcome] = {"cancel": "cancelled", "timeout": "timed_out", "sig
 
 
 class Trial:
-    """One run, and what became of it. `notes` is for the run's own use, its abort and its checks."""
+    """One run and its outcome. `notes` is for the run's own use, its abort and its checks."""
 
     def __init__(self, mode: Mode | None, step: int | None) -> None:
         self.mode, self.step = mode, step
@@ -53,7 +53,7 @@ class Trial:
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """One thing that went wrong, and how and at which step the run was interrupted before it."""
+    """One problem, and how and at which step the run was interrupted before it."""
 
     kind: str
     mode: str
@@ -62,7 +62,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class CancelReport(msgspec.Struct, frozen=True):
-    """What a sweep found. `assert_ok()` raises with the troubles, `str()` is a few lines."""
+    """The result of a sweep. `assert_ok()` raises with the problems, `str()` is a few lines."""
 
     trials: dict[str, int]  # for each mode
     steps: dict[str, int]  # of an undisturbed run, for each mode
@@ -73,7 +73,7 @@ class CancelReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """No trouble, and something was interrupted at all."""
+        """Whether there was no problem, and anything was interrupted at all."""
         return not self.troubles and sum(self.trials.values()) > self.late
 
     def assert_ok(self) -> None:
@@ -184,7 +184,7 @@ class _Sweep:
         return trial.steps
 
     def play(self, mode: Mode, step: int | None) -> Trial:
-        """One trial from beginning to end."""
+        """Run one trial from beginning to end."""
         trial = Trial(mode, step)
         before = _held_resources(self.ignore_threads)
         with warnings.catch_warnings(record=True) as warned:
@@ -340,7 +340,7 @@ async def _run_with_timeout(
 
 
 async def _read_stream(stream: Callable[[Trial], Any], trial: Trial) -> list[Any]:
-    """Read a stream to its end, or until told to leave: then at once, also while waiting."""
+    """Read a stream to its end, or leave it at once when told to."""
     trial.leave = asyncio.Event()
     if trial.struck_at is not None:
         trial.leave.set()
@@ -376,7 +376,7 @@ async def _unless_left(items: AsyncIterator[Any], leave: asyncio.Event) -> Any:
 
 
 class _DefaultSigint:
-    """asyncio.Runner turns Ctrl-C into a cancellation only where Python's own handler is in place."""
+    """Python's own SIGINT handler, which asyncio.Runner needs to cancel on Ctrl-C."""
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
@@ -393,7 +393,7 @@ class _DefaultSigint:
 
 
 def _held_resources(ignore_threads: tuple[str, ...]) -> set[str]:
-    """The threads and descriptors of this process, in words."""
+    """Describe the threads and descriptors of this process."""
     held = {
         f"a thread: {thread.name} ({thread.ident})"
         for thread in threading.enumerate()

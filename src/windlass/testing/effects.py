@@ -1,4 +1,4 @@
-"""A log of effects that outlives every crash and hides none: what happened twice is there twice."""
+"""A log of effects that survives crashes: what happened twice is there twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EffectLog:
         self._fsync = fsync
 
     def write(self, key: str, **data: Any) -> None:
-        """The effect `key` has happened, now."""
+        """Record that the effect `key` has happened."""
         line = msgspec.json.encode({"key": key, **data}) + b"\n"
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -39,7 +39,7 @@ class EffectLog:
             os.close(fd)
 
     def read(self) -> list[JsonObject]:
-        """Every effect, in the order of their happening. A line cut short is an effect too."""
+        """Return every effect in order. A line cut short is an effect too."""
         if not self.path.exists():
             return []
         effects: list[JsonObject] = []
@@ -51,5 +51,5 @@ class EffectLog:
         return effects
 
     def counts(self) -> Counter[str]:
-        """How often each effect has happened."""
+        """Count how often each effect has happened."""
         return Counter(str(effect["key"]) for effect in self.read())

@@ -1,4 +1,4 @@
-"""A function run in a process of its own, and that process killed at a chosen moment.
+"""A function run in a child process that is killed at a chosen moment.
 
 The child is forked from a warm parent, so it opens whatever it needs itself: a SQLite connection
 must never cross a fork.
@@ -28,14 +28,14 @@ from windlass import seams
 
 
 class AtPoint(msgspec.Struct, frozen=True):
-    """When the process passes a point for the `number`-th time: any point, or those of one name."""
+    """At the `number`-th passing of a point: of any, or of those with one name."""
 
     number: int
     name: str = ""
 
 
 class AtCommit(msgspec.Struct, frozen=True):
-    """As SQLite begins the `number`-th commit."""
+    """At the start of SQLite's `number`-th commit."""
 
     number: int
 
@@ -50,7 +50,7 @@ Kill: TypeAlias = Union[AtPoint, AtCommit, After]
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What became of the child."""
+    """The end of the child."""
 
     how: Literal["done", "killed", "failed", "hung"]
     at: str = ""  # the point or moment at which it was killed
@@ -65,7 +65,7 @@ class Ended(msgspec.Struct, frozen=True):
 def in_child(
     body: Callable[[], Any], folder: Path, *, kill: Kill | None = None, timeout: float = 20.0
 ) -> Ended:
-    """Run `body()` (it may be async) in a forked child, and kill that child where told.
+    """Run `body()` (it may be async) in a forked child, and kill the child as told.
 
     The folder takes the child's notes; its value must be plain data.
     """
@@ -98,7 +98,7 @@ def in_child(
 
 
 def _await_end(pid: int, kill_after: float | None, timeout: float) -> tuple[int, bool]:
-    """The child's exit status, and whether it had to be stopped for taking too long."""
+    """Wait for the child's exit status; return also whether it had to be stopped."""
     if kill_after is not None and not _ends_within(pid, kill_after):
         os.kill(pid, signal.SIGKILL)
     late = not _ends_within(pid, timeout)
@@ -135,7 +135,7 @@ def _tail(path: Path) -> str:
 
 
 def _be_the_child(body: Callable[[], Any], folder: Path, kill: Kill | None, timeout: float) -> None:
-    """Never returns: nothing of the parent's (its tests, its exit handlers) may run here."""
+    """Run the body and exit: nothing of the parent (tests, exit handlers) may run here."""
     code = 1
     try:
         _redirect(folder)

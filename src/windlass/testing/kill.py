@@ -1,4 +1,4 @@
-"""The kill sweep: end a process at every point it passes, let another go on, and count the effects.
+"""The kill sweep: kill a process at every point, resume in another, count the effects.
 
 Knows nothing of agents: a scenario is any function that can be run again after a crash.
 """
@@ -43,7 +43,7 @@ RAM_DISK = Path(
 
 
 class Scene:
-    """Where a scenario plays: a folder of its own, and the log of its effects.
+    """The place of a scenario: a folder of its own, and the log of its effects.
 
     `attempt` is 0 in the run that is killed and counts up from 1 in those that go on.
     """
@@ -56,7 +56,7 @@ class Scene:
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a check found when all was over.
+    """The findings of a check at the end.
 
     `state` is compared with that of a run that nobody killed. `unknown` names the effects whose
     outcome the journal marks as unknown: these may be missing. `problems` are broken promises.
@@ -71,7 +71,7 @@ Scenario: TypeAlias = Callable[[Scene], Any]
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """One thing that went wrong, and where the process was killed before it."""
+    """One problem, and where the process was killed before it."""
 
     kind: Literal["lost", "doubled", "unreadable", "failed", "hung", "different", "problem"]
     where: str
@@ -79,7 +79,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class KillReport(msgspec.Struct, frozen=True):
-    """What a sweep found. `assert_ok()` raises with the troubles, `str()` is a few lines."""
+    """The result of a sweep. `assert_ok()` raises with the problems, `str()` is a few lines."""
 
     kills: int
     untouched: int  # runs that ended before their kill came
@@ -95,7 +95,7 @@ class KillReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """No trouble, and something was killed at all."""
+        """Whether there was no problem, and anything was killed at all."""
         return not self.troubles and self.kills > 0
 
     def assert_ok(self) -> None:
@@ -217,7 +217,7 @@ class _Sweep:
         return self._report(time.perf_counter() - began)
 
     def _rehearse(self, folder: Path) -> None:
-        """Load here, once, what every child would otherwise load for itself."""
+        """Import once what every child would otherwise import for itself."""
         for function in (self.scenario, self.resume, self.check):
             if function is not None:
                 for name in self._play(function, folder, 0).modules:
@@ -225,7 +225,7 @@ class _Sweep:
                         importlib.import_module(name)
 
     def _baseline(self, folder: Path) -> Ended:
-        """A run that is left alone: it says what to expect."""
+        """Run without a kill, to learn what to expect."""
         ended = self._play(self.scenario, folder, 0)
         if ended.how != "done":
             raise WindlassError(f"the scenario fails even when nobody kills it:\n{ended.trace}")
@@ -252,7 +252,7 @@ class _Sweep:
                 self._trial(AtPoint((passed[name] + 1) // 2, name))
 
     def _trial(self, kill: Kill) -> bool:
-        """Kill, go on, compare. False when the run ended before the kill came."""
+        """Kill, resume and compare; False when the run ended before the kill."""
         folder = next(self.folders)
         ended = self._play(self.scenario, folder, 0, kill)
         where = ended.at or "the end"
@@ -358,7 +358,7 @@ def _in_clean_process(spec: JsonObject) -> KillReport:
 
 
 def serve(spec: JsonObject) -> None:
-    """The clean process's own main function."""
+    """Run a sweep as the main function of the clean process."""
     scenario, resume, check = (_load(name) for name in spec["functions"])
     plan = msgspec.convert(spec["plan"], Plan)
     try:

@@ -1,4 +1,4 @@
-"""What every store must keep of model calls: a row for each, as long as the store lasts."""
+"""Tests of records of model calls, which every store must pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOB = RunStarted("r2", "agent_loop", "bob", "p", "m")
 
 
 def reply(usage: Usage, *, model: str = "m", **more: Any) -> Replied:
-    """A reply that asks for two calls."""
+    """Build a reply that asks for two calls."""
     blocks = (Text("x"), ToolCall("a", "t", {}), ToolCall("b", "t", {}))
     made = Replied(Message("assistant", blocks), usage, "tool_use", "p", model, 1, "f")
     return msgspec.structs.replace(made, **more)
@@ -34,7 +34,7 @@ class BooksKit:
     """The part of `StoreKit` that is about model calls."""
 
     def opened(self, folder: Path) -> AbstractAsyncContextManager[Store]:
-        """A store that is closed again."""
+        """Open a store that is closed at the end."""
         raise NotImplementedError
 
     async def test_a_call_is_on_the_books_as_its_entry_says(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What goes on outside a virtual-time loop: threads, executor jobs, sockets and pipes.
+"""Work outside a virtual-time loop: threads, executor jobs, sockets and pipes.
 
 On Linux the kernel says whether a thread runs, and how often it has run; elsewhere only the place
 where its Python code stands is known, and the loop waits longer to be sure.
@@ -41,7 +41,7 @@ _WRITERS = ("windlass.store.sqlite.writer", "windlass.store.postgres.writer")
 
 
 class Job:
-    """A function on its way through an executor."""
+    """A function that runs in an executor."""
 
     def __init__(self, func: Callable[..., Any], under_way: set[Job]) -> None:
         self._func, self._under_way = func, under_way
@@ -57,13 +57,13 @@ class Job:
             self._under_way.discard(self)
 
     def on_settled(self, _future: asyncio.Future[Any]) -> None:
-        """The loop has its answer; a thread whose job was cancelled goes on all the same."""
+        """Forget a job that never started; a cancelled thread goes on all the same."""
         if not self._started:
             self._under_way.discard(self)
 
 
 class Outside:
-    """Watches, for one loop, whoever might still call it."""
+    """A watch over whoever might still call one loop."""
 
     def __init__(self) -> None:
         self._jobs: set[Job] = set()
@@ -74,19 +74,19 @@ class Outside:
         self._seen: frozenset[object] = frozenset()  # the threads at the last look
 
     def job(self, func: Callable[..., Any]) -> Job:
-        """Note a function that is about to be handed to an executor."""
+        """Register a function that is about to be handed to an executor."""
         return Job(func, self._jobs)
 
     def reset_patience(self) -> None:
-        """Something came from outside: those who sleep deserve patience again."""
+        """Wait for sleeping threads again, after something came from outside."""
         self._done_with = frozenset()
 
     def waited_for(self) -> None:
-        """Those who sleep have had their time, until something about them changes."""
+        """Stop waiting for the current sleepers, until something about them changes."""
         self._done_with = self._sleepers
 
     def look(self, fds: Sequence[int], *, for_ever: bool) -> Work:
-        """What goes on right now. `for_ever`: the loop would wait for this and nothing else."""
+        """Return what is going on outside; `for_ever` if the loop would wait for nothing else."""
         if _stores_work():
             return Work.RUNS
         alone = not fds
@@ -111,13 +111,13 @@ class Outside:
 
 
 def _stores_work() -> bool:
-    """Has a store anything in hand? Its thread looks idle while it gathers, or waits for a server."""
+    """Check whether a store has work; its thread looks idle while it gathers or waits."""
     loaded = [sys.modules.get(name) for name in _WRITERS]
     return any(writer.at_work for one in loaded if one is not None for writer in list(one.living))
 
 
 def _threads() -> Iterator[tuple[object, str, FrameType]]:
-    """Each other thread: a mark that changes when it runs, its state, and where it stands."""
+    """Yield each other thread: a mark that changes when it runs, its state, and its frame."""
     frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
     if len(frames) == 1:
         return
@@ -129,7 +129,7 @@ def _threads() -> Iterator[tuple[object, str, FrameType]]:
 
 
 def _unseen_runs() -> bool:
-    """Does a thread run that Python does not show: one that is being born, or dying?"""
+    """Check whether a thread runs that Python does not list, at its start or end."""
     known = {thread.native_id for thread in threading.enumerate()}
     try:
         names = os.listdir("/proc/self/task")
@@ -172,14 +172,14 @@ def _is_idle(frame: FrameType) -> bool:
 
 
 def _is_idle_writer(frame: FrameType) -> bool:
-    """A store's thread that waits for work. It still sees mail of others: it may wake a loop that waits."""
+    """Check for a store's thread that waits for work; it may still wake a waiting loop."""
     return frame.f_code.co_name == "_wait" and frame.f_code.co_filename.endswith(
         "store/sqlite/writer.py"
     )
 
 
 def _foreign(fds: Sequence[int], *, listening: bool) -> Iterator[object]:
-    """The descriptors that someone who is not on this loop could write to.
+    """Yield the descriptors that someone outside this loop could write to.
 
     Both ends of a connection on one loop need no waiting: what one sent, the other has at once.
     """

@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def windlass_mock() -> Generator[MockQueue]:
-    """A fresh queue of the mock provider."""
+    """Provide a fresh queue of the mock provider."""
     from windlass.models.mock import MockQueue, current_queue
 
     queue = MockQueue()
@@ -78,7 +78,7 @@ def windlass_mock() -> Generator[MockQueue]:
 
 @pytest.fixture
 def virtual_loop() -> Generator[VirtualTimeLoop]:
-    """A loop whose clock jumps: `virtual_loop.run_until_complete(main())`."""
+    """Provide a loop with a clock that jumps: `virtual_loop.run_until_complete(main())`."""
     with _open_runner() as runner:
         yield cast("VirtualTimeLoop", runner.get_loop())
 
@@ -101,7 +101,7 @@ def _async_runtime() -> object:
     class AsyncRuntime:
         @pytest_asyncio.fixture
         async def windlass_runtime(self) -> AsyncGenerator[Runtime]:
-            """A fresh Runtime in memory, current for the test."""
+            """Provide a fresh Runtime in memory, current for the test."""
             async with _build_runtime() as runtime:
                 yield runtime
 
@@ -111,7 +111,7 @@ def _async_runtime() -> object:
 class _PlainRuntime:
     @pytest.fixture
     def windlass_runtime(self) -> Generator[Runtime]:
-        """A fresh Runtime in memory, current for the test."""
+        """Provide a fresh Runtime in memory, current for the test."""
         import asyncio
 
         runtime = _build_runtime()
@@ -129,7 +129,7 @@ class _PlainRuntime:
 
 
 class _Guards:
-    """Only there where the configuration asks for it: other projects pay nothing."""
+    """Hooks that are installed only where the configuration asks for them."""
 
     @pytest.fixture(autouse=True)
     def _windlass_guards(self, request: pytest.FixtureRequest) -> Generator[None]:
@@ -153,7 +153,7 @@ class _Guards:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> object | None:
-    """pytest-asyncio keeps the loop of a test in a fixture; a marked test finds another one there."""
+    """Give a marked test the loop of virtual time, in the fixture of pytest-asyncio."""
     if fixturedef.argname != "_function_scoped_runner":
         return None
     mark = request.node.get_closest_marker("virtual_time")
@@ -168,7 +168,7 @@ def pytest_fixture_setup(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a marked test that nobody else runs; refuse one that would run in real time."""
+    """Run a marked test without pytest-asyncio; refuse one that would run in real time."""
     mark = pyfuncitem.get_closest_marker("virtual_time")
     if mark is None or _ON_VIRTUAL_TIME in pyfuncitem.stash:
         return None

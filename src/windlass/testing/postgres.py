@@ -1,4 +1,4 @@
-"""A real Postgres server for tests: started when the first test wants one, shared by all workers.
+"""A real Postgres server for tests, started on demand and shared by all workers.
 
 ```python
 def test_mine():
@@ -49,7 +49,7 @@ _numbers = itertools.count(1)
 
 @functools.cache
 def find_binaries() -> Path | None:
-    """The folder that holds `initdb` and `postgres`, if there is one."""
+    """Find the folder that holds `initdb` and `postgres`, if there is one."""
     places: list[Path] = []
     if given := os.environ.get("WINDLASS_POSTGRES"):
         places.append(Path(given))
@@ -66,7 +66,7 @@ def find_binaries() -> Path | None:
 
 
 def _runs(program: Path) -> bool:
-    """Can it be started, by the user it will be started as?"""
+    """Check whether a program can be started by the server's user."""
     try:
         subprocess.run(
             [program, "--version"], capture_output=True, cwd="/", check=True, **_as_user()
@@ -97,7 +97,7 @@ class Server:
         self._schemas: set[str] = set()
 
     def create(self) -> None:
-        """Make the data folder."""
+        """Create the data folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
             user = _unprivileged_user()
@@ -175,7 +175,7 @@ class Server:
         self.start()
 
     def url(self, **more: str) -> str:
-        """Its address."""
+        """Return the URL of the server."""
         pairs = {"host": str(self.folder), **more}
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs.items())
         return f"postgresql://windlass@/postgres?{query}"
@@ -204,7 +204,7 @@ class Server:
         return done.stdout.strip()
 
     def schema(self, name: str | None = None) -> str:
-        """The address of tables of its own: in the schema of this name, or in a new one."""
+        """Return the URL of a schema of this name, or of a new one."""
         if name is None:
             name = f"t{os.getpid()}_{next(_numbers)}"
         if name not in self._schemas:
@@ -233,7 +233,10 @@ def _as_user() -> JsonObject:
 def own_server(
     *, durable: bool = True, settings: Mapping[str, str] | None = None
 ) -> Generator[Server]:
-    """A server for one test, to be stopped and started at will; `settings` as in postgresql.conf."""
+    """Run a server for one test, to be stopped and started at will.
+
+    `settings` are those of postgresql.conf.
+    """
     folder = Path(tempfile.mkdtemp(prefix="windlass-pg-", dir=_ram_disk() if not durable else None))
     server = Server(folder, durable=durable, settings=settings)
     try:
@@ -247,7 +250,7 @@ def own_server(
 
 @functools.cache
 def shared_server() -> Server:
-    """The server of this test run: the first worker starts it, the last one ends it."""
+    """Return the server of this test run: the first worker starts it, the last ends it."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     folder = Path(_ram_disk() or tempfile.gettempdir()) / f"windlass-pg-{run[:16]}"
     server = Server(folder)

@@ -1,4 +1,4 @@
-"""The scripted model: it says what the test wrote, in order, and keeps what it was asked.
+"""The scripted model: it gives the replies of the test, in order, and keeps the requests.
 
 As cheap as a fake written by hand: nothing is copied, and a reply is built when it is served.
 """
@@ -42,15 +42,15 @@ _OWN_ID = re.compile(r"call_(\d+)\Z")
 
 
 class ScriptEnded(TestBroken):
-    """The scripted model was asked more often than it has replies."""
+    """The scripted model was called more often than it has replies."""
 
 
 class RequestForbidden(TestBroken):
-    """A real model was asked inside `no_model_requests()`."""
+    """A real model was called inside `no_model_requests()`."""
 
 
 def call(name: str, /, **arguments: Any) -> ToolCall:
-    """A tool call for `scripted`: `call("add", a=1, b=2)`. It gets its id when it is served."""
+    """Build a tool call for `scripted`: `call("add", a=1, b=2)`; its id is set when served."""
     return ToolCall("", name, arguments)
 
 
@@ -66,7 +66,7 @@ def scripted(
     native_tools: bool = True,
     price: Callable[[Usage], float] | float = 0.0,
 ) -> ScriptedModel:
-    """A model that gives these replies, one per request.
+    """Build a model that gives these replies, one per request.
 
     ```python
     model = scripted("Let me look.", call("add", a=1, b=2), "3")
@@ -96,7 +96,7 @@ def scripted(
 
 
 class ScriptedModel(Model):
-    """What `scripted` makes."""
+    """The model of `scripted`."""
 
     def __init__(
         self,
@@ -127,11 +127,11 @@ class ScriptedModel(Model):
 
     @property
     def left(self) -> int:
-        """How many replies have not been given yet."""
+        """The number of replies that have not been given yet."""
         return len(self.replies) - self._served
 
     def price(self, usage: Usage) -> float:
-        """As the reply says, else as the script does."""
+        """Return the reply's own price, else that of the script."""
         if usage.cost_usd is not None:
             return usage.cost_usd
         if callable(self._price):
@@ -139,7 +139,7 @@ class ScriptedModel(Model):
         return usage.total_tokens * self._price / 1_000_000
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The next reply."""
+        """Return the next reply."""
         self.requests.append(request)
         reply = self._next(request)
         if self.delay:
@@ -214,7 +214,7 @@ class ScriptedModel(Model):
 
 
 def highest_id(messages: Sequence[Message]) -> int:
-    """The largest N of the ids `call_N` in a conversation.
+    """Return the largest N of the ids `call_N` in a conversation.
 
     A resumed session comes with the calls of an earlier process: new ones are numbered after them.
     """
@@ -228,7 +228,7 @@ def highest_id(messages: Sequence[Message]) -> int:
 
 @contextmanager
 def no_model_requests() -> Generator[None]:
-    """Inside, a request to a real model raises instead of leaving the machine.
+    """Make requests to real models raise inside the block.
 
     ```python
     with no_model_requests():

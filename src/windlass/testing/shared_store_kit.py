@@ -1,4 +1,4 @@
-"""What a store must do besides when its sessions outlive it and several may use them."""
+"""Tests of stores with sessions that outlive them and are shared by several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROWS = 6
 
 
 class RawRows(Protocol):
-    """A hand inside the store, past all its guards, on the rows of session `s`."""
+    """Raw access to the rows of session `s`, past all guards of the store."""
 
     def edit(self, seq: int, payload: bytes) -> None: ...
 
@@ -47,17 +47,17 @@ class RawRows(Protocol):
     def delete(self, seq: int) -> None: ...
 
     def insert(self, seq: int) -> None:
-        """A copy of row `seq` after the last row."""
+        """Insert a copy of row `seq` after the last row."""
         ...
 
     def swap(self, one: int, other: int) -> None: ...
 
 
 class SharedStoreKit(StoreKit):
-    """`store(folder)` called twice gives two stores on the same sessions, as two processes have."""
+    """Tests of a shared store: `store(folder)` called twice opens the same sessions."""
 
     def raw(self, folder: Path) -> RawRows:
-        """Raw access to the rows, while no store is open."""
+        """Return raw access to the rows, while no store is open."""
         raise NotImplementedError
 
     async def test_sessions_outlive_the_store(self, tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ class SharedStoreKit(StoreKit):
 
 
 async def _becomes(store: Store, *, alive: bool) -> bool:
-    """Wait for a sign of life, which a thread gives on its own."""
+    """Wait for the heartbeat of a store's thread."""
     for _ in range(1000):
         if (await store.info("s")).alive is alive:
             return True

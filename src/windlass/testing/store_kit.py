@@ -1,4 +1,4 @@
-"""What every store must do, as tests to inherit.
+"""Tests that every store must pass, to be inherited.
 
 ```python
 class TestMyStore(StoreKit):
@@ -61,15 +61,15 @@ LARGE = 200_000
 
 
 class StoreKit(AnswersKit, BooksKit):
-    """Inherit it in a test class and say how a store is made."""
+    """A base for test classes, which override how a store is built."""
 
     def store(self, folder: Path) -> Store:
-        """A store whose data, if it keeps any, is under `folder`."""
+        """Build a store with its data, if it keeps any, under `folder`."""
         raise NotImplementedError
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncGenerator[Store]:
-        """A store that is closed again."""
+        """Open a store that is closed at the end."""
         store = self.store(folder)
         try:
             yield store
@@ -454,7 +454,7 @@ class StoreKit(AnswersKit, BooksKit):
     # ----------------------------------------------------------------------- the chain
 
     async def test_rows_that_were_touched_do_not_verify(self, tmp_path: Path) -> None:
-        """The chain itself, on this store's rows: each kind of meddling, at each place."""
+        """Verify that the chain of this store's rows shows every kind of tampering."""
         async with self.opened(tmp_path) as store:
             journal = await store.open("s")
             for number in range(6):

@@ -1,4 +1,4 @@
-"""Small things that the tests of stores are made of: entries, bodies, rows that were meddled with."""
+"""Helpers for tests of stores: entries, bodies, and tampered rows."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from windlass.store.base import Journal, Row
 
 
 def user(text: str) -> Said:
-    """Something a person said."""
+    """Build a user message."""
     return Said(Message("user", (Text(text),)))
 
 
 def note(number: int) -> IterationStart:
-    """An entry that is easy to count."""
+    """Build an entry that is easy to count."""
     return IterationStart(number)
 
 
 def numbers(entries: Sequence[JournalEntry]) -> list[int]:
-    """The numbers of the notes among these entries."""
+    """Return the numbers of the notes among these entries."""
     return [entry.number for entry in entries if isinstance(entry, IterationStart)]
 
 
 def result(call_id: str, text: str) -> ToolResulted:
-    """The result of a call."""
+    """Build the result of a call."""
     return ToolResulted(call_id, "t", "ok", ToolResult(call_id, text, name="t"))
 
 
 async def add(journal: Journal, *entries: JournalEntry) -> None:
-    """One row, on disk."""
+    """Append one row, and wait until it is on disk."""
     for entry in entries:
         journal.append(entry)
     journal.flush()
@@ -40,7 +40,7 @@ async def add(journal: Journal, *entries: JournalEntry) -> None:
 
 
 async def mail(journal: Journal, count: int = 1) -> None:
-    """Wait until this many items are in the writer's hands."""
+    """Wait until the writer has this many items."""
     arrived = asyncio.Event()
     journal.on_mail = arrived.set
     while len(journal.mail) < count:
@@ -49,12 +49,12 @@ async def mail(journal: Journal, count: int = 1) -> None:
 
 
 def make_table(tx: Any) -> None:
-    """A body that makes the table of effects."""
+    """Create the table of effects, as a body."""
     tx.execute("CREATE TABLE IF NOT EXISTS effects (n INTEGER)")
 
 
 def insert(number: int) -> Any:
-    """A body with an effect."""
+    """Build a body with an effect."""
 
     def body(tx: Any) -> int:
         tx.execute("INSERT INTO effects VALUES (?)", (number,))
@@ -64,12 +64,12 @@ def insert(number: int) -> Any:
 
 
 def effects(tx: Any) -> list[int]:
-    """A body that reads the effects."""
+    """Read the effects, as a body."""
     return [row[0] for row in tx.execute("SELECT n FROM effects ORDER BY n")]
 
 
 def tamper_with_rows(rows: list[Row]) -> list[list[Row]]:
-    """The rows edited, deleted, inserted, swapped, cut at the head and at the tail, everywhere."""
+    """Return the rows tampered with in every way: edited, deleted, inserted, swapped, cut."""
 
     def put(row: Row, **fields: Any) -> Row:
         return Row(**{**{f: getattr(row, f) for f in row.__struct_fields__}, **fields})

@@ -21,7 +21,7 @@ Mode: TypeAlias = Literal["once", "replay", "record"]
 def cassette(
     path: str | os.PathLike[str], model: Model | None = None, *, mode: Mode = "once"
 ) -> Cassette:
-    """A model that plays a tape, and records it first where there is none.
+    """Build a model that plays a tape, and records it first where there is none.
 
     ```python
     model = cassette("tests/tapes/weather.jsonl", w.models.anthropic("claude-…"))

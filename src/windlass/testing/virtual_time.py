@@ -1,4 +1,4 @@
-"""An event loop on which a day passes in a moment: its clock jumps to the next timer when idle.
+"""An event loop on which a day passes in a moment: its clock jumps when idle.
 
 Threads, sockets and child processes live in real time. The loop does not jump over their work: it
 looks at what they are doing (`outside.py`) and gives them real time before it takes the next timer.
@@ -30,7 +30,7 @@ STUBBORN = 10.0  # real seconds for outside work that runs, or that alone could 
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready, no timer is set and nobody outside is at work: the loop would wait for ever."""
+    """Nothing is ready, no timer is set and nothing runs outside: the loop would hang."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -59,7 +59,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(_JumpingSelector(self))
 
     def time(self) -> float:
-        """Seconds on the loop's own clock."""
+        """Return the seconds on the loop's own clock."""
         return self._virtual_now
 
     def run_forever(self) -> None:
@@ -68,7 +68,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             super().run_forever()
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> Any:
-        """As in asyncio; the clock does not jump over the work."""
+        """Run a function in an executor; the clock does not jump over its work."""
         job = self._outside.job(func)
         future = super().run_in_executor(executor, job.run, *args)
         future.add_done_callback(job.on_settled)
@@ -95,7 +95,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             ready.extendleft(reversed(waiting[1:]))
 
     def _idle(self, select: Callable[[float], list[Any]], timeout: float | None) -> list[Any]:
-        """Nothing is ready: wait for outside work as long as it deserves, then jump."""
+        """Wait for outside work as long as it needs, then jump to the next timer."""
         began = time.perf_counter()
         looks = 0
         while True:
@@ -126,7 +126,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             return timeout is not None or looks > LOOKS
         if work is Work.RUNS or timeout is None:  # it alone could wake us
             return waited > STUBBORN
-        # On a machine that is busy with others, time passes in which nobody here could move.
+        # On a busy machine time passes in which none of these threads could run.
         return waited > self._patience and looks > LOOKS
 
     def _next_timer(self, timeout: float) -> float:
@@ -154,13 +154,13 @@ class _JumpingSelector(selectors.DefaultSelector):
 def run_virtual(
     main: Coroutine[Any, Any, T], seed: int | None = None, *, patience: float = PATIENCE
 ) -> T:
-    """`asyncio.run` on a `VirtualTimeLoop`: `run_virtual(agent.run("go"))`."""
+    """Run like `asyncio.run`, on a `VirtualTimeLoop`: `run_virtual(agent.run("go"))`."""
     with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(seed, patience=patience)) as runner:
         return runner.run(main)
 
 
 def open_runner(seed: int | None = None) -> asyncio.Runner:
-    """Return a runner whose `VirtualTimeLoop` is there already; whoever opens it closes it."""
+    """Return a runner with an open `VirtualTimeLoop`, which the caller closes."""
     loop = VirtualTimeLoop(seed)
     runner = asyncio.Runner(loop_factory=lambda: loop)
     runner.get_loop()
@@ -221,7 +221,7 @@ def _coroutine_name(task: asyncio.Task[Any]) -> str:
 
 
 def _frames(task: asyncio.Task[Any]) -> list[Any]:
-    """The frames of everything the task awaits, outermost first."""
+    """Return the frames of everything the task awaits, outermost first."""
     frames: list[Any] = []
     at: Any = task.get_coro()
     while at is not None:

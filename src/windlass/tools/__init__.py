@@ -1,1 +1,1 @@
-"""What a model may call: tools, how they are made, checked and run."""
+"""Tools that a model may call: how they are built, checked and run."""

@@ -1,4 +1,4 @@
-"""The words of a docstring: what the thing is for, and what each parameter means.
+"""The text of a docstring: the purpose, and the meaning of each parameter.
 
 Google, NumPy, Sphinx and Epydoc style. The parser is loaded only for a docstring that has such
 sections: most have a sentence or two, and those need no parser.
@@ -23,7 +23,7 @@ _SECTIONS = re.compile(
 
 
 class Docs(msgspec.Struct, frozen=True):
-    """What a docstring says."""
+    """A parsed docstring."""
 
     description: str = ""
     parameters: dict[str, str] = {}
@@ -33,7 +33,7 @@ _NOTHING = Docs()
 
 
 def read_docs(docstring: str | None) -> Docs:
-    """`read_docs(fn.__doc__)`: the description, and a line for each documented parameter."""
+    """Parse the description and the documented parameters: `read_docs(fn.__doc__)`."""
     if not docstring:
         return _NOTHING
     text = inspect.cleandoc(docstring)

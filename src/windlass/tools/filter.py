@@ -1,4 +1,4 @@
-"""Which of its tools an agent may use: first the allowed ones, then all but the denied.
+"""The choice of an agent's tools: first the allowed ones, then all but the denied.
 
 A contradiction is no error: what is denied stays denied, and whoever asked for it is warned.
 """
@@ -30,7 +30,7 @@ class ToolFilterOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 class Choice(NamedTuple):
-    """The tools that are left, those that nobody may add later, and what is odd about it."""
+    """The tools that are left, those that may not be added later, and warnings."""
 
     tools: tuple[Tool, ...]
     denied: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
 def filter_tools(
     options: ToolFilterOptions, tools: tuple[Tool, ...], *, more_may_come: bool
 ) -> Choice:
-    """Choose what `allowed_tools` and `disallowed_tools` leave of the tools.
+    """Choose the tools that `allowed_tools` and `disallowed_tools` leave.
 
     Tools that a policy brings into a run are not of this list: only the denied ones are kept out.
     `more_may_come`: there are such policies, so that a denied name may be one of theirs.

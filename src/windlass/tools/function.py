@@ -82,7 +82,7 @@ class FunctionTool(Tool, Generic[P, R]):
     ) -> FunctionTool[Q, R]: ...
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """As a method: the same tool, with the instance filled in."""
+        """Bind the tool to an instance, as a method."""
         if instance is None or not self._unbound:
             return self
         bound = copy.copy(cast("FunctionTool[..., Any]", self))
@@ -152,7 +152,7 @@ _OPTIONS = ("name", "description", *OPTIONS)
 
 
 def as_tool(obj: object) -> Tool:
-    """A tool from a tool, a function, `"module:function"`, a dict, or what has `as_tool()`.
+    """Convert a tool, a function, `"module:function"`, a dict, or an object with `as_tool()`.
 
     What is made of a function is kept with the function, so asking again costs nothing.
     """
@@ -174,7 +174,7 @@ def as_tool(obj: object) -> Tool:
 
 
 def as_tools(tools: object) -> tuple[Tool, ...]:
-    """The tools of an agent: `as_tools([add, "shop:refund", registry])`.
+    """Convert the tools of an agent: `as_tools([add, "shop:refund", registry])`.
 
     Two tools of one name are refused: a model could not tell them apart.
     """
@@ -202,7 +202,7 @@ def as_tools(tools: object) -> tuple[Tool, ...]:
 
 
 def _is_several(obj: object) -> bool:
-    """A registry among the tools stands for those it holds."""
+    """Check whether an object stands for several tools, as a registry does."""
     if callable(obj) or isinstance(obj, (str, Mapping)):
         return False
     return isinstance(obj, Iterable)
@@ -231,7 +231,7 @@ def _as_tool(obj: object) -> Tool:
 
 
 def tool_from_dict(fields: Mapping[str, Any]) -> Tool:
-    """A hand-made tool from a dict of `Tool`'s arguments, as configuration files have them."""
+    """Build a tool from a dict of `Tool`'s arguments, as configuration files have them."""
     known = (*_OPTIONS, "parameters", "handler")
     for key in fields:
         if key not in known:
@@ -283,7 +283,7 @@ def _make(fn: object, **options: Any) -> FunctionTool[..., Any]:
 
 
 def _shared_plan(fn: Any, name: str, unbound: bool) -> Plan:
-    """The plan; bound methods and callable objects share the one of their function."""
+    """Return the plan; bound methods and callable objects share that of their function."""
     home: Any = None
     if inspect.ismethod(fn):
         home = fn.__func__
@@ -308,7 +308,7 @@ def _name_of(fn: Any) -> str:
 
 
 def _is_method(fn: object) -> bool:
-    """A function written in a class body, to be called on an instance that is not known yet."""
+    """Check whether a function is written in a class body, for an unknown instance."""
     if not inspect.isfunction(fn) or "." not in fn.__qualname__.rpartition("<locals>.")[2]:
         return False
     code = fn.__code__

@@ -1,4 +1,4 @@
-"""What can be told of a handler without running it, and its own copy of the arguments."""
+"""Facts about a handler, without running it, and a copy of its arguments."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from windlass.json_types import JsonObject
 
 
 def own(arguments: JsonObject) -> JsonObject:
-    """A copy a handler may change: the arguments themselves are on the record."""
-    mine = dict(arguments)
+    """Copy the arguments, which are recorded, so that a handler may change them."""
+    copied = dict(arguments)
     for key, value in arguments.items():
         if type(value) is dict or type(value) is list:
-            mine[key] = _copy(value)
-    return mine
+            copied[key] = _copy(value)
+    return copied
 
 
 def _copy(value: Any) -> Any:
@@ -30,7 +30,7 @@ def _copy(value: Any) -> Any:
 
 
 def plain_function(handler: Any) -> Any:
-    """The function behind partials, bound methods, callable objects and `functools.wraps`."""
+    """Return the function behind partials, bound methods, objects and `functools.wraps`."""
     for _ in range(64):
         if isinstance(handler, functools.partial):
             handler = cast("functools.partial[Any]", handler).func
@@ -46,7 +46,7 @@ def plain_function(handler: Any) -> Any:
 
 
 def is_async(handler: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await."""
+    """Check whether calling it returns an awaitable."""
     if inspect.iscoroutinefunction(handler):
         return True
     if isinstance(handler, functools.partial):
@@ -57,7 +57,7 @@ def is_async(handler: Callable[..., Any]) -> bool:
 
 
 def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters in order, whatever names its annotations use."""
+    """Return the parameters in order, also with unresolvable annotations."""
     extra: JsonObject = {}
     if sys.version_info >= (3, 14):
         import annotationlib
@@ -67,7 +67,7 @@ def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def takes_context(handler: Callable[..., Any], whose: str) -> bool:
-    """Whether a handler is `fn(args, ctx)` rather than `fn(args)`."""
+    """Check whether a handler is `fn(args, ctx)` rather than `fn(args)`."""
     try:
         parameters = parameters_of(handler)
     except (ValueError, TypeError):  # a builtin that does not say

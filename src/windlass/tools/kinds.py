@@ -1,4 +1,4 @@
-"""What kind of thing a tool does, from what it says of itself: seven classes.
+"""Seven classes of tools, from their annotations.
 
 A tool says it with `side_effect_level` and `kind`, or names its class: `annotations={"tool_class":
 "result_polling"}`. One that says nothing is `unknown`.
@@ -21,15 +21,15 @@ _CHANGES: Final = frozenset({"edit", "write", "delete", "move", "execute"})
 
 
 def tool_class(tool: Tool) -> ToolClass:
-    """The class of a tool: `tool_class(add)` -> `read_only`. In doubt it is the one that is kept."""
-    said = tool.annotations
-    named = said.get("tool_class", said.get("kind"))
+    """Return the class of a tool: `tool_class(add)` -> `read_only`; the safer one in doubt."""
+    annotations = tool.annotations
+    named = annotations.get("tool_class", annotations.get("kind"))
     if isinstance(named, str) and named in CLASSES:
         return cast("ToolClass", named)
-    level, kind = said.get("side_effect_level"), said.get("kind")
+    level, kind = annotations.get("side_effect_level"), annotations.get("kind")
     if kind in _CHANGES or level in ("workspace_write", "process_exec", "network"):
         return "mutating"
     if level in ("none", "read_only") or (level is None and kind in _READS):
         return "read_only"
-    # who is keyed or transactional says that it has effects
+    # a keyed or transactional tool declares effects
     return "mutating" if tool.effect in ("keyed", "transactional") else "unknown"

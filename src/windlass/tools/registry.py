@@ -1,4 +1,4 @@
-"""A set of tools with a name for each: defined one by one, selected by name.
+"""Registries of tools: defined one by one, selected by name.
 
 `tool_define` adds to the registry and returns it, so `tools = tool_define(tools, …)` and a plain
 `tool_define(tools, …)` mean the same. `tool_select` makes a new registry and leaves the old one
@@ -45,19 +45,19 @@ class ToolRegistry:
         return made
 
     def get(self, name: str) -> Tool | None:
-        """The tool of this name, or None."""
+        """Return the tool of this name, or None."""
         return self._tools.get(name)
 
     def names(self) -> list[str]:
-        """The names, in the order they were defined."""
+        """List the names, in the order they were defined."""
         return list(self._tools)
 
     def to_tool_defs(self) -> list[JsonObject]:
-        """Every tool as a model sees it: name, description, parameters."""
+        """Describe every tool as a model sees it: name, description, parameters."""
         return [msgspec.to_builtins(one.spec) for one in self._tools.values()]
 
     def to_runtime_tool_defs(self) -> list[JsonObject]:
-        """The same, for tools that were added at run time."""
+        """Describe the tools that were added at run time."""
         return [one for one in self.to_tool_defs() if one["name"] in self._added_later]
 
     def __getitem__(self, name: str) -> Tool:
@@ -79,7 +79,7 @@ class ToolRegistry:
 
 
 def tool_registry(tools: Iterable[Any] = ()) -> ToolRegistry:
-    """A new registry: `tools = tool_registry()`."""
+    """Create a registry: `tools = tool_registry()`."""
     return ToolRegistry(tools)
 
 
@@ -106,7 +106,7 @@ def tool_define(
 
 
 def tool_select(registry: ToolRegistry, names: Iterable[str]) -> ToolRegistry:
-    """A new registry with some of the tools: `tool_select(tools, ["run"])`."""
+    """Create a registry with some of the tools: `tool_select(tools, ["run"])`."""
     if isinstance(names, str):
         names = [names]
     chosen = ToolRegistry()

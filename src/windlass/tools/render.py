@@ -1,4 +1,4 @@
-"""Text from whatever a tool returned: always readable, always valid UTF-8, never an exception.
+"""Text from whatever a tool returned: always valid UTF-8, never an exception.
 
 What a model reads:
 
@@ -56,7 +56,7 @@ _EACH = 4  # characters beside the words of a part
 
 
 def charge(value: Any, room: int) -> int:
-    """The room that is left after the value is written; `OverflowError` when there is none."""
+    """Return the room left after the value is written; raise `OverflowError` below 0."""
     kind: type = cast("Any", type(value))
     if kind in _NUMBERS:
         left = room - _EACH
@@ -72,7 +72,7 @@ def charge(value: Any, room: int) -> int:
 
 
 def _by_levels(value: object, room: int) -> int | None:
-    """The room left, or None where a container stands in more than one place."""
+    """Measure level by level; None where a container stands in more than one place."""
     level: list[Any] = [value]
     seen: set[int] = set()
     while level:
@@ -92,7 +92,7 @@ def _by_levels(value: object, room: int) -> int | None:
 
 
 def _items(level: list[Any]) -> list[Any]:
-    """What is directly inside these containers."""
+    """Return what is directly inside these containers."""
     if len(level) == 1:
         return _inside(level[0])
     kinds = set(map(type, level))
@@ -116,7 +116,7 @@ def _inside(value: object) -> list[Any]:
 
 
 def _by_parts(value: object, room: int) -> int:
-    """The size; more than the room for what holds itself. Each container is measured once."""
+    """Measure each container once; one that holds itself exceeds the room."""
     known: dict[int, int] = {}
     stack = [_Measuring(value)]
     while stack:
@@ -149,7 +149,7 @@ class _Measuring:
 
 
 def fields_of(value: object) -> list[str] | None:
-    """The names of a struct's or dataclass's fields; None for what has none."""
+    """Return the names of a struct's or dataclass's fields; None for other values."""
     kind = type(value)
     fields = getattr(kind, "__struct_fields__", None)
     if fields is None:
@@ -164,7 +164,10 @@ _PLAIN_WORDS = (date, time, timedelta, UUID, Decimal, PurePath)
 
 
 def to_text(value: object) -> str:
-    """The text a model reads: `to_text({"a": 1})` -> `{"a":1}`. Never raises."""
+    """Convert a value to the text that a model reads: `to_text({"a": 1})` -> `{"a":1}`.
+
+    It never raises.
+    """
     if type(value) is str:
         return clean(value)
     if type(value) is int:
@@ -178,7 +181,7 @@ def to_text(value: object) -> str:
 
 
 def clean(text: str) -> str:
-    """The text with lone surrogates replaced by `?`, so that it always encodes to UTF-8."""
+    """Replace lone surrogates by `?`, so that the text always encodes to UTF-8."""
     if text.isascii():
         return text
     try:
@@ -189,7 +192,7 @@ def clean(text: str) -> str:
 
 
 def endless(value: object) -> str | None:
-    """Words for why a tool's answer cannot be read (a generator, a coroutine, an open file), or None."""
+    """Return why a tool's answer cannot be read (a generator, an open file), or None."""
     if isinstance(value, (str, int, float, dict, list, tuple)) or value is None:
         return None
     name = type(value).__name__
@@ -206,7 +209,7 @@ def endless(value: object) -> str | None:
 
 
 def cap_result(text: str, max_bytes: int, call_id: str = "") -> str:
-    """At most `max_bytes` of UTF-8: the head, a marker that says what was left out, the tail.
+    """Cut a text to `max_bytes` of UTF-8: head, a marker with the size, and tail.
 
     The whole text stays in the journal under the call's id, and the marker says so.
     """
@@ -216,8 +219,8 @@ def cap_result(text: str, max_bytes: int, call_id: str = "") -> str:
     if len(data) <= max_bytes:
         return text
     where = f"call {call_id}" if call_id else "the call's id"
-    words = f"[…truncated; full result {len(data)} bytes] (it is in the journal under {where})"
-    marker = f"\n{words}\n"
+    notice = f"[…truncated; full result {len(data)} bytes] (it is in the journal under {where})"
+    marker = f"\n{notice}\n"
     room = max_bytes - len(marker.encode())
     if room <= 0:
         return _cut(data[: max(max_bytes, 0)])
@@ -228,7 +231,7 @@ def cap_result(text: str, max_bytes: int, call_id: str = "") -> str:
 
 
 def _cut(data: bytes) -> str:
-    """What is left of text after a cut in bytes; the halves of a character are dropped."""
+    """Decode text after a cut in bytes; halves of characters are dropped."""
     return data.decode(errors="ignore")
 
 
@@ -248,7 +251,7 @@ def _quick(value: Any) -> str:
 
 
 class _SizeLimit:
-    """An `enc_hook` that keeps account: what is made while encoding counts like what was there."""
+    """An `enc_hook` that also counts what is created while encoding."""
 
     __slots__ = ("left",)
 
@@ -262,7 +265,7 @@ class _SizeLimit:
 
 
 def stand_in(value: object) -> Any:
-    """An `enc_hook` for msgspec: what it does not know, in terms of what it does."""
+    """Convert what msgspec does not know, as its `enc_hook`."""
     known = _to_jsonable(value)
     if known is not _UNKNOWN:
         return known
@@ -277,7 +280,7 @@ _UNKNOWN = object()
 
 
 def _to_jsonable(value: object) -> Any:
-    """A JSON-able stand-in for well-known kinds of objects, or `_UNKNOWN`."""
+    """Convert well-known kinds of objects for JSON; `_UNKNOWN` for others."""
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, str):
@@ -298,7 +301,7 @@ def _to_jsonable(value: object) -> Any:
 
 
 def _slow(value: object) -> str:
-    """The careful way: bounded in depth and size, cycles cut, every object asked politely."""
+    """Convert slowly and safely: bounded in depth and size, with cycles cut."""
     try:
         tree = _Tree().of(value, 0)
         if isinstance(tree, str):
@@ -309,7 +312,7 @@ def _slow(value: object) -> str:
 
 
 class _Tree:
-    """A walk through a value that ends, whatever the value is."""
+    """A walk through a value that always ends."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()

@@ -1,4 +1,4 @@
-"""A tool's answer, or its failure, as the result a model sees."""
+"""Results of tools: answers and failures as a model sees them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 8192  # bytes of an error's words
 
 
 def answer(value: Any) -> ToolResult:
-    """The result for whatever a handler returned.
+    """Build the result for whatever a handler returned.
 
     A `ToolResult` stays as it is, pictures and documents stay blocks, all else becomes text.
     """
@@ -44,19 +44,19 @@ def answer(value: Any) -> ToolResult:
 
 
 def failure(error: BaseException) -> ToolResult:
-    """An exception as an error result: `TypeName: message`, without a traceback."""
+    """Convert an exception to an error result: `TypeName: message`, without a traceback."""
     try:
-        words = str(error)
+        message = str(error)
     except Exception:
-        words = ""
+        message = ""
     if isinstance(error, StoreError) and error.unwritten:  # which names a file or a server
-        words = "the store could not write it now; nothing was done"
+        message = "the store could not write it now; nothing was done"
     name = type(error).__name__
-    return refusal(f"{name}: {words}" if words else name)
+    return refusal(f"{name}: {message}" if message else name)
 
 
 def refusal(words: str, outcome: Any = "error") -> ToolResult:
-    """An error result with these words, of a bounded length."""
+    """Build an error result with this text, cut to a limit."""
     words = clean(words)
     if len(words) * 4 > _LONGEST:
         data = words.encode()
@@ -66,11 +66,11 @@ def refusal(words: str, outcome: Any = "error") -> ToolResult:
 
 
 def timed_out(name: str, effect: str, seconds: float) -> ToolResult:
-    """The result of a call that was stopped at its time limit."""
-    words = f"{name} did not answer within {seconds:g} s and was stopped."
+    """Build the result of a call that was stopped at its time limit."""
+    text = f"{name} did not answer within {seconds:g} s and was stopped."
     if effect != "read_only":
-        words += " It is not known whether it took effect: check before trying again."
-    return ToolResult(content=words, is_error=True, outcome="timeout")
+        text += " It is not known whether it took effect: check before trying again."
+    return ToolResult(content=text, is_error=True, outcome="timeout")
 
 
 def _block(item: Any) -> Text | Image | Document:
@@ -91,7 +91,7 @@ def _sendable(value: object) -> bool:
 
 
 def _tidy(result: ToolResult) -> ToolResult:
-    """A handler's own result. An error that does not say which kind is of the kind "error"."""
+    """Normalise a handler's own result; an error without a kind gets the kind "error"."""
     changes: JsonObject = {}
     content = cast("Any", result.content)
     if isinstance(content, str):
@@ -111,8 +111,8 @@ def _tidy(result: ToolResult) -> ToolResult:
 
 
 def not_permitted(call: ToolCall, reason: str, receipt: JsonObject | None = None) -> ToolResult:
-    """The answer to a call that its caller, or its agent, may not make."""
-    told: JsonObject = {"error": "permission_denied", "tool": call.name, "reason": reason}
+    """Build the answer to a call that its caller, or its agent, may not make."""
+    answer: JsonObject = {"error": "permission_denied", "tool": call.name, "reason": reason}
     if receipt is not None:
-        told["policyDecision"] = receipt
-    return ToolResult(call.id, to_text(told), True, call.name, "denied")
+        answer["policyDecision"] = receipt
+    return ToolResult(call.id, to_text(answer), True, call.name, "denied")

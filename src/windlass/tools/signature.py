@@ -53,34 +53,34 @@ class Plan(msgspec.Struct, frozen=True):
     typed: bool = False  # arguments must be converted before the call
 
     def bind(self, arguments: JsonObject) -> JsonObject:
-        """The function's own copy of the arguments, as the types it asks for."""
-        mine = own(arguments)
+        """Copy the arguments and convert them to the types of the function."""
+        copied = own(arguments)
         for name in self.integers:
-            value = mine.get(name)
+            value = copied.get(name)
             if type(value) is float and value.is_integer():
-                mine[name] = int(value)
+                copied[name] = int(value)
         if self.typed:
             problems: list[str] = []
-            for name, value in mine.items():
+            for name, value in copied.items():
                 convert = self.converts.get(name)
                 if convert is None and name not in self.parameters["properties"]:
                     convert = self.others
                 if convert is not None:
                     try:
-                        mine[name] = convert(value)
+                        copied[name] = convert(value)
                     except Exception as error:
                         found = Mismatch.at(name, error).found
                         problems += [at(path, message) for path, message in found]
             if problems:
                 raise BadArguments(tuple(problems[:MOST_PROBLEMS]))
         for name, default in self.defaults.items():
-            if name not in mine:
-                mine[name] = default()
-        return mine
+            if name not in copied:
+                copied[name] = default()
+        return copied
 
 
 def plan_of(fn: Callable[..., Any], name: str, *, method: bool = False) -> Plan:
-    """The plan for a function; `method` leaves out its first parameter."""
+    """Build the plan for a function; `method` leaves out its first parameter."""
     return _Reader(fn, name).read(method)
 
 
@@ -244,7 +244,7 @@ class _Reader:
 
 
 class _UnknownAnnotation(msgspec.Struct, frozen=True):
-    """An annotation whose name nobody knows."""
+    """An annotation with an unknown name."""
 
     written: str
     name: str
@@ -280,7 +280,7 @@ def _is_context(hint: object) -> bool:
 
 
 def _part_of(whole: Convert | None, name: str) -> Shape:
-    """The way one key of a TypedDict is converted, by converting a dict of it alone."""
+    """Build the conversion of one key of a TypedDict, through a dict with only that key."""
     if whole is None:
         return Shape({})
 

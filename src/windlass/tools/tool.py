@@ -1,4 +1,4 @@
-"""What a tool is: a name, a schema, and something to run.
+"""Tools: a name, a schema, and a handler.
 
 `prepare` runs at the gate, before any policy, so that what is approved is what runs. `call` runs
 the handler and turns whatever happens into a `ToolResult`; only cancellation passes through.
@@ -46,7 +46,7 @@ from windlass.tools.schema.shorthand import as_parameters, as_returns
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
-#: How many threads of tools wait around us: one for each synchronous tool that runs an agent.
+#: The number of tool threads that wait on this one: one per synchronous tool that runs an agent.
 thread_depth: contextvars.ContextVar[int] = contextvars.ContextVar("windlass_depth", default=0)
 Effect: TypeAlias = Literal["read_only", "keyed", "transactional", "plain"]
 Validation: TypeAlias = Literal["strict", "lenient", "none"]
@@ -56,7 +56,7 @@ SideEffectLevel: TypeAlias = Literal[
 
 
 class Retry(WindlassError):
-    """Raised by a tool: the model sees the words and may try again.
+    """An error for the model, which reads the message and may try again.
 
     `raise w.Retry("amount must be positive")`
     """
@@ -96,7 +96,7 @@ class CallScope(Protocol):
 
     @property
     def pool(self) -> Executor | None:
-        """Where synchronous handlers run; None is the event loop's own pool."""
+        """The pool for synchronous handlers; None for the event loop's own."""
         ...
 
     def progress(self, call_id: str, data: Any) -> None: ...
@@ -104,7 +104,7 @@ class CallScope(Protocol):
     def remind(self, reminder: Reminder, source: str = "policy") -> None: ...
 
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
-        """Put on record that the call is tried once more. False: it may not be."""
+        """Record a retry of the call; False if it may not be tried again."""
         ...
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T: ...
@@ -149,7 +149,7 @@ class ToolContext(Generic[Deps]):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for this call after any number of crashes and resumes."""
+        """A key that stays the same for this call after any number of crashes and resumes."""
         return f"{self.session_id}:{self.call_id}"
 
     @property
@@ -159,11 +159,11 @@ class ToolContext(Generic[Deps]):
 
     @property
     def cancelled(self) -> bool:
-        """True once the run is being cancelled; a long synchronous tool should look now and then."""
+        """Whether the run is being cancelled; a long synchronous tool should check it."""
         return self.scope.cancelled
 
     def progress(self, data: Any) -> None:
-        """Tell whoever watches how far the call is; from any thread."""
+        """Report the progress of the call to observers, from any thread."""
         self.scope.progress(self.call_id, data)
 
     def remind(self, reminder: Reminder) -> None:
@@ -333,7 +333,7 @@ class Tool:
             self.effect = "keyed" if self.keyed else "plain"
 
     def _offer(self, parameters: JsonObject, description: str) -> None:
-        """Become what a model sees."""
+        """Set the specification that a model sees."""
         self.parameters, self.description = parameters, description
         self.spec = ToolSpec(
             self.name, description, parameters, self.strict, self.defer_loading, self.namespace
@@ -385,7 +385,7 @@ class Tool:
         return self._checker.problems(arguments) or ("arguments: do not fit the schema",)
 
     def _misfits(self, arguments: JsonObject) -> tuple[str, ...]:
-        """What fits the schema and still is not what the function expects."""
+        """List problems of arguments that fit the schema but not the function."""
         return ()
 
     async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
@@ -418,7 +418,7 @@ class Tool:
     async def rehearse(
         self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
     ) -> Rehearsal | None:
-        """What the call would do after these, without doing it; None: nobody can say."""
+        """Preview the call after `earlier` ones, without running it; None if unknown."""
         if self.preview is None or self.effect == "read_only":
             return None
         try:
@@ -475,7 +475,7 @@ class Tool:
         return parked
 
     def _wrong_answer(self, checker: Checker, value: Any) -> str | None:
-        """Words for an answer that does not fit `returns`; pictures and ready results have none."""
+        """Describe an answer that does not fit `returns`; media and ready results always do."""
         if isinstance(value, (ToolResult, *BLOCKS)):
             return None
         try:
@@ -509,7 +509,7 @@ def _seconds(whose: str, value: Any) -> float | None:
 
 
 def _annotations(whose: str, options: Mapping[str, Any]) -> JsonObject:
-    """What is known of a tool's effects, in one dict."""
+    """Collect the annotations of a tool's effects in one dict."""
     given = options.get("annotations")
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"{whose}: annotations is a dict, not {type(given).__name__}")

@@ -1,4 +1,4 @@
-"""Model providers on a loopback port, true to the wire, that fail as the real ones do.
+"""Fake model providers on a loopback port, true to the wire, with faults of real ones.
 
 ```python
 script = conversation(Reply(tool_calls=[("add", {"a": 1, "b": 2})]), "3")

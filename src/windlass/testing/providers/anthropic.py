@@ -136,7 +136,7 @@ def _id(asked: Asked, what: str) -> str:
 
 
 def _resume_blocks(asked: Asked) -> list[Data]:
-    """What came of a tool of the provider's own that was still at work when the turn paused."""
+    """Build the results of server tools that were still running when the turn paused."""
     last: Data = asked.json["messages"][-1]
     if last["role"] != "assistant":
         return []
@@ -152,7 +152,7 @@ def _resume_blocks(asked: Asked) -> list[Data]:
 
 
 def _search_blocks(asked: Asked, name: str, number: int) -> list[Data]:
-    """The search that a model needs before it can call a tool that was kept from it."""
+    """Build the search that a model needs before it can call a deferred tool."""
     tools: list[Data] = asked.json.get("tools", [])
     search = next((t for t in tools if t.get("type", "").startswith("tool_search_tool_")), None)
     deferred = any(t.get("name") == name and t.get("defer_loading") for t in tools)
@@ -173,7 +173,7 @@ def _search_blocks(asked: Asked, name: str, number: int) -> list[Data]:
 
 
 def _found_tools(asked: Asked) -> set[str]:
-    """The deferred tools that a search in the history has found."""
+    """Return the deferred tools that a search in the history has found."""
     return {
         one["tool_name"]
         for message in asked.json["messages"]
@@ -193,7 +193,7 @@ def _block_events(index: int, block: Data) -> list[Data]:
 
 
 def _opening(block: Data) -> tuple[Data, list[Data]]:
-    """The block as it starts, and the deltas that complete it."""
+    """Split a block into its start and the deltas that complete it."""
     if block["type"] == "thinking":
         deltas: list[Data] = [
             {"type": "thinking_delta", "thinking": piece} for piece in cut(block["thinking"])

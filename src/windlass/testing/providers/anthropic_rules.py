@@ -1,4 +1,4 @@
-"""What the fake Anthropic refuses: a wrong key, and whatever the rules of the wire say."""
+"""Refusals of the fake Anthropic: a wrong key, and the rules of the wire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check(asked: Asked, api_key: str | None) -> None:
 
 
 def counting(asked: Asked) -> bool:
-    """Whether the client only wants to know how many tokens there are."""
+    """Check whether the client only counts tokens."""
     return asked.path.endswith("/count_tokens")
 
 

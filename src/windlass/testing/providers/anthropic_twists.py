@@ -1,4 +1,4 @@
-"""Anthropic answers as they should not be, but are: each twist rewrites a right answer."""
+"""Malformed Anthropic answers seen in practice: each twist rewrites a right answer."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ REWRITES: dict[str, Rewrite] = {
 
 
 def _starts(frames: list[Frame]) -> Iterator[Data]:
-    """The tool calls as their blocks start."""
+    """Yield the starts of tool calls."""
     for frame in frames:
         data = cast("Data", frame.data)
         if data["type"] == "content_block_start" and data["content_block"]["type"] == "tool_use":
@@ -136,7 +136,7 @@ def _stops_with(reason: str | None) -> Reframe:
 
 
 def _unknown_frames(frames: list[Frame]) -> list[Frame]:
-    """A new block after the last, a new delta, a new event and new keys everywhere."""
+    """Add a new block, a new delta, a new event and new keys everywhere."""
     blocks = len(_of(frames, "content_block_start"))
     at = {"index": blocks}
     block: Data = {"type": "hologram", "shape": []}
@@ -158,7 +158,7 @@ def _error_frame(frames: list[Frame]) -> list[Frame]:
 
 
 def _arguments(text: Callable[[str], str | None]) -> Reframe:
-    """Write the arguments of every call in another way; None leaves the deltas out."""
+    """Rewrite the arguments of every call; None leaves the deltas out."""
 
     def reframe(frames: list[Frame]) -> list[Frame]:
         wholes: dict[int, str] = {data["index"]: "" for data in _starts(frames)}
@@ -181,7 +181,7 @@ def _arguments(text: Callable[[str], str | None]) -> Reframe:
 
 
 def _cut_frames(frames: list[Frame]) -> list[Frame]:
-    """The limit fell in the last call: half of its arguments, then a proper end."""
+    """Cut the last call at the token limit: half of its arguments, then a proper end."""
     calls = [data["index"] for data in _starts(frames)]
     if not calls:
         return _stops_with("max_tokens")(frames)

@@ -1,4 +1,4 @@
-"""A fake Bedrock: Converse and ConverseStream, with frames, sums and padding as Amazon writes them."""
+"""A fake Bedrock: Converse and ConverseStream, with Amazon's frames and checksums."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ CODES = {"context_length_exceeded": "Input is too long for requested model."}
 
 
 def encode_frame(payload: bytes, **headers: str) -> bytes:
-    """One frame of an event stream: `encode_frame(b"{}", message_type="event", event_type="ping")`."""
+    """Encode one frame of an event stream.
+
+    `encode_frame(b"{}", message_type="event", event_type="ping")`
+    """
     described = b"".join(
         pack(">B", len(name) + 1)
         + b":"
@@ -140,7 +143,7 @@ class FakeBedrock(FakeServer):
 
 
 def _stream_blocks(asked: Asked, reply: Reply) -> Iterator[list[tuple[str, Data]]]:
-    """The blocks in their pieces. Only a call has a start."""
+    """Yield the blocks in their pieces. Only a call has a start."""
     if reply.thinking:
         thoughts: list[Data] = [{"text": piece} for piece in cut(reply.thinking)]
         thoughts.append({"signature": signature(reply.thinking)})

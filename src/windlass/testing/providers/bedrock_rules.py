@@ -1,4 +1,4 @@
-"""What the fake Bedrock refuses: a wrong key, and whatever the rules of the wire say."""
+"""Refusals of the fake Bedrock: a wrong key, and the rules of the wire."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def check(asked: Asked, api_key: str | None) -> None:
 
 
 def counting(asked: Asked) -> bool:
-    """Whether the client only wants to know how many tokens there are."""
+    """Check whether the client only counts tokens."""
     return asked.path.endswith("/count-tokens")

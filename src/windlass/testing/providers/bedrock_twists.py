@@ -1,4 +1,4 @@
-"""Bedrock's answers as they should not be, but are: each twist rewrites a right answer."""
+"""Malformed Bedrock answers seen in practice: each twist rewrites a right answer."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _input_of(frame: Frame) -> Data | None:
 
 
 def _whole(frames: list[Frame]) -> list[Frame]:
-    """Each call's arguments in one piece."""
+    """Join each call's arguments in one piece."""
     first: dict[int, Data] = {}
     out: list[Frame] = []
     for frame in frames:
@@ -191,7 +191,7 @@ def _exception(frames: list[Frame]) -> list[Frame]:
 
 
 def _cut_frames(frames: list[Frame]) -> list[Frame]:
-    """The limit fell in the last call: half of its arguments, then a proper end."""
+    """Cut the last call at the token limit: half of its arguments, then a proper end."""
     frames = _stops_with("max_tokens")(frames)
     pieces = [frame for frame in frames if _input_of(frame) is not None]
     if not pieces:

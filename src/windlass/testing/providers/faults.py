@@ -1,4 +1,4 @@
-"""What can go wrong between a provider and us, as values that a fake server acts out.
+"""Faults between a provider and its client, as values that a fake server acts out.
 
 `FAULTS` names one of each kind; a test walks it. A fault of your own is the same structs with other
 numbers: `Status(429, retry_after=2.5, dialect="ms")`.
@@ -40,7 +40,7 @@ HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>c
 
 
 class Status(msgspec.Struct, frozen=True):
-    """An error instead of an answer, in the provider's error shape, or in a gateway's own words."""
+    """An error instead of an answer, in the provider's shape or in a gateway's own text."""
 
     status: int
     code: str | None = None
@@ -51,13 +51,13 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Hangup(msgspec.Struct, frozen=True):
-    """The connection closes: before a byte, after the headers, in the body, or after a whole answer."""
+    """A closed connection: before a byte, after the headers, in the body, or after it."""
 
     when: Literal["before_headers", "after_headers", "mid_body", "after_reply"]
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """Nothing more comes, but the connection stays open. With `pings`, nothing but signs of life.
+    """Silence on an open connection; with `pings`, only keep-alives arrive.
 
     After `ends` pings the right answer comes after all; 0 is never.
     """
@@ -69,7 +69,7 @@ class Silence(msgspec.Struct, frozen=True):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A 200 with another body than asked for; `gzip` is the right one, packed."""
+    """A 200 with another body than asked for; `gzip` is the right one, compressed."""
 
     kind: Literal[
         "html",
@@ -85,7 +85,7 @@ class Body(msgspec.Struct, frozen=True):
 
 
 class Pieces(msgspec.Struct, frozen=True):
-    """The right bytes in awkward pieces: `size` bytes each, or cut inside every wide character."""
+    """The right bytes in awkward pieces: `size` bytes each, or cut inside wide characters."""
 
     size: int = 1
     inside_characters: bool = False
@@ -99,7 +99,7 @@ class Headers(msgspec.Struct, frozen=True):
 
 
 class Twist(msgspec.Struct, frozen=True):
-    """The right answer written in a way that some server was seen to write it; see `twists_*.py`."""
+    """The right answer in an unusual form seen at some server; see `*_twists.py`."""
 
     how: str
 
@@ -191,7 +191,7 @@ _TWISTS = {
 
 
 def applies(name: str, wire: WireName, *, stream: bool) -> bool:
-    """Whether the fault makes sense there: an index is only in OpenAI's streams."""
+    """Check whether the fault makes sense there: only OpenAI's streams have an index."""
     match FAULTS[name]:
         case Twist(how):
             twists = _TWISTS[wire]
@@ -212,7 +212,7 @@ def applies(name: str, wire: WireName, *, stream: bool) -> bool:
 
 
 def choose(faults: Faults, index: int, asked: Asked) -> Fault | None:
-    """The fault for this request: a list is by number, one fault is for every request."""
+    """Choose the fault for this request: a list goes by number, one fault is for all."""
     if faults is None or isinstance(
         faults, (Status, Hangup, Silence, Body, Pieces, Headers, Twist)
     ):
@@ -223,7 +223,7 @@ def choose(faults: Faults, index: int, asked: Asked) -> Fault | None:
 
 
 def retry_headers(fault: Status, wire: WireName) -> dict[str, str]:
-    """When to come back, as the fault's dialect writes it."""
+    """Build the retry headers in the fault's dialect."""
     seconds = fault.retry_after
     if seconds is None or fault.dialect == "retry_info":
         return {}

@@ -1,4 +1,4 @@
-"""A server-sent event before it is bytes, so that a twist can still rewrite it."""
+"""Server-sent events before they are encoded, so that a twist can rewrite them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Data: TypeAlias = JsonObject
 
 
 class Frame(msgspec.Struct):
-    """One event of a stream: its JSON, or bare words such as `[DONE]`.
+    """One event of a stream: its JSON, or plain text such as `[DONE]`.
 
     `padding` spaces stand before the closing brace, as some providers write them to hide lengths.
     """
@@ -31,7 +31,7 @@ Reframe: TypeAlias = Callable[[list[Frame]], list[Frame]]
 
 
 def encode(frame: Frame) -> bytes:
-    """The event as bytes, with the blank line that ends it."""
+    """Encode the event, with the blank line that ends it."""
     text = frame.data if isinstance(frame.data, str) else msgspec.json.encode(frame.data).decode()
     if frame.padding:
         text = f"{text[:-1]}{' ' * frame.padding}{text[-1]}"
@@ -43,7 +43,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def with_crlf(frames: list[Frame]) -> list[Frame]:
-    """Other ways to write the same events: CRLF, comments, two data lines."""
+    """Write the same events in other ways: CRLF, comments, two data lines."""
     for frame in frames:
         frame.newline, frame.before = "\r\n", ": keep-alive\r\n\r\n"
         frame.split = isinstance(frame.data, dict)
@@ -51,6 +51,6 @@ def with_crlf(frames: list[Frame]) -> list[Frame]:
 
 
 def with_mark(frames: list[Frame]) -> list[Frame]:
-    """A byte order mark before the first event."""
+    """Put a byte order mark before the first event."""
     frames[0].before = "\ufeff"
     return frames

@@ -74,7 +74,7 @@ class FakeGemini(FakeServer):
             raise Rejected("this server streams events only: ask with alt=sse")
 
     def counts(self, body: Data) -> Data:
-        """The request whose tokens are to be counted."""
+        """Return the request with tokens to be counted."""
         gemini_rules.only(body, frozenset({"generateContentRequest", "contents"}), "")
         held: Data = body.get("generateContentRequest") or body
         name = held.get("model", "models/m")
@@ -83,7 +83,7 @@ class FakeGemini(FakeServer):
         return {key: value for key, value in held.items() if key != "model"}
 
     def given_key(self, asked: Asked) -> str:
-        """The key that came with the request."""
+        """Return the key that came with the request."""
         return asked.headers.get("x-goog-api-key", "")
 
     def plain(self, asked: Asked, reply: Reply) -> Data:

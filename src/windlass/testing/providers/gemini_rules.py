@@ -1,4 +1,4 @@
-"""What the fake Gemini refuses: a wrong key, and whatever the rules of the wire say."""
+"""Refusals of the fake Gemini: a wrong key, and the rules of the wire."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def check(body: Data, given: str, api_key: str | None, *, ids: bool) -> None:
 
 
 def call_signature(name: str) -> str:
-    """The mark the fake puts on the first call of a turn, and wants to see again there."""
+    """Build the signature of a turn's first call, which the fake expects back."""
     return signature(f"call {name}")

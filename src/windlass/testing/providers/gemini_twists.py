@@ -1,4 +1,4 @@
-"""Gemini's answers as they should not be, but are: each twist rewrites a right answer."""
+"""Malformed Gemini answers seen in practice: each twist rewrites a right answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Change = Callable[[int, Data], object]
 
 
 def _calls(answers: list[Data]) -> list[Data]:
-    """Every call of one answer, or of the chunks of a stream."""
+    """Return every call of one answer, or of the chunks of a stream."""
     parts = [part for a in answers for part in a["candidates"][0]["content"]["parts"]]
     return [part["functionCall"] for part in parts if "functionCall" in part]
 

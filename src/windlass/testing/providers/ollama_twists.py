@@ -1,4 +1,4 @@
-"""Ollama's answers as they should not be, but are: each twist rewrites a right answer."""
+"""Malformed Ollama answers seen in practice: each twist rewrites a right answer."""
 
 from __future__ import annotations
 

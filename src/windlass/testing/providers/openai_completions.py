@@ -1,4 +1,4 @@
-"""Text that goes on, as servers of OpenAI's shape write it: `/completions`, Mistral's fim, infill."""
+"""Completions on servers of OpenAI's shape: `/completions`, Mistral's fim, infill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STOP_TYPES = {"max_tokens": "limit", "stop_sequence": "word"}
 
 
 def check(asked: Asked) -> None:
-    """Raise `Rejected` for what such a server would not take."""
+    """Raise `Rejected` for what such a server would refuse."""
     infill = asked.path == "/infill"
     for key in ("input_prefix", "input_suffix") if infill else ("model", "prompt"):
         if not isinstance(asked.json.get(key), str):
@@ -29,7 +29,7 @@ def check(asked: Asked) -> None:
 
 
 def plain(asked: Asked, reply: Reply) -> Data:
-    """The whole text as one object."""
+    """Build the whole text as one object."""
     if asked.path == "/infill":
         return _infill_chunk(asked, reply, reply.text, last=True)
     message = {"role": "assistant", "content": reply.text, "tool_calls": None}
@@ -42,11 +42,13 @@ def plain(asked: Asked, reply: Reply) -> Data:
 
 
 def frames(asked: Asked, reply: Reply) -> list[Frame]:
-    """The text in pieces. llama.cpp's own stream ends in a piece that says so, and in nothing else."""
+    """Build the text in pieces; llama.cpp's own stream ends with a marked piece."""
     pieces = cut(reply.text)
     if asked.path == "/infill":
-        told = [_infill_chunk(asked, reply, piece, last=False) for piece in pieces]
-        return [Frame(piece) for piece in [*told, _infill_chunk(asked, reply, "", last=True)]]
+        chunks_before = [_infill_chunk(asked, reply, piece, last=False) for piece in pieces]
+        return [
+            Frame(piece) for piece in [*chunks_before, _infill_chunk(asked, reply, "", last=True)]
+        ]
     chunks: list[Data] = [
         {
             **_shell(asked),

@@ -1,4 +1,4 @@
-"""A fake Mistral: Chat Completions with its ids, its order of roles, its paddings and its thoughts."""
+"""A fake Mistral: Chat Completions with its ids, order of roles, padding and thinking."""
 
 from __future__ import annotations
 

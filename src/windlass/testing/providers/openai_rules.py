@@ -1,4 +1,4 @@
-"""What the fake OpenAI refuses: a wrong key, and whatever the rules of the wire say."""
+"""Refusals of the fake OpenAI: a wrong key, and the rules of the wire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check(asked: Asked, api_key: str | None, also: frozenset[str]) -> None:
 
 
 def check_headers(headers: dict[str, str], api_key: str | None) -> None:
-    """The right key, and JSON."""
+    """Check the key and the content type."""
     given = headers.get("authorization", "").removeprefix("Bearer ")
     if api_key is not None and not given:
         raise Rejected("You didn't provide an API key.", status=401, code="missing_api_key")

@@ -1,4 +1,4 @@
-"""OpenAI-shaped answers as they should not be, but are: each twist rewrites a right answer."""
+"""Malformed OpenAI answers seen in practice: each twist rewrites a right answer."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _chunks(frames: list[Frame]) -> list[Data]:
 
 
 def _parts(frames: list[Frame]) -> list[Data]:
-    """Every piece of every call, in the order streamed."""
+    """Return every piece of every call, in the order streamed."""
     choices = [choice for chunk in _chunks(frames) for choice in chunk["choices"]]
     return [part for choice in choices for part in choice["delta"].get("tool_calls", [])]
 
@@ -143,7 +143,7 @@ def _index_gap(number: int, part: Data) -> None:
 
 
 def _whole(frames: list[Frame]) -> list[Frame]:
-    """Each call in one piece, with its arguments."""
+    """Join each call in one piece, with its arguments."""
     wholes: dict[int, Data] = {}
     for part in _parts(frames):
         if part["index"] in wholes:
@@ -183,7 +183,7 @@ def _finishes_with(reason: str | None) -> Reframe:
 
 
 def _unknown_frames(frames: list[Frame]) -> list[Frame]:
-    """A filter report first, a comment, a new event, and new keys everywhere."""
+    """Add a filter report first, a comment, a new event, and new keys everywhere."""
     report: Data = {"choices": [], "created": 0, "id": "", "model": "", "object": ""}
     first = Frame({**report, "prompt_filter_results": [{"prompt_index": 0}]})
     for chunk in _chunks(frames):
@@ -205,7 +205,7 @@ def _error_event(frames: list[Frame]) -> list[Frame]:
 
 
 def _without_end(frames: list[Frame]) -> list[Frame]:
-    """Everything before the finish."""
+    """Drop the finish and everything after it."""
     last = next(n for n, f in enumerate(frames) if _is_last(f))
     return frames[:last]
 
@@ -217,7 +217,7 @@ def _is_last(frame: Frame) -> bool:
 
 
 def _cut_frames(frames: list[Frame]) -> list[Frame]:
-    """The limit fell in the last call: half of its arguments, then a proper end."""
+    """Cut the last call at the token limit: half of its arguments, then a proper end."""
     frames = _finishes_with("length")(frames)
     parts = _parts(frames)
     if not parts:

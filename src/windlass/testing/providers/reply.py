@@ -1,4 +1,4 @@
-"""What a fake provider is asked and what it answers, in no provider's format."""
+"""Requests to a fake provider and its answers, in no provider's format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Call: TypeAlias = tuple[str, JsonObject]
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One answer of the model: `Reply("I will look.", tool_calls=[("lookup", {"order": "7"})])`.
+    """One answer: `Reply("I will look.", tool_calls=[("lookup", {"order": "7"})])`.
 
     Left alone, `stop_reason` follows from the calls, and `usage` from the length of what was said.
     `thinking` is signed by the server, which checks the signature when it comes back.
@@ -37,7 +37,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def stop(self) -> StopReason:
-        """Why the model stopped."""
+        """The stop reason."""
         return self.stop_reason or ("tool_use" if self.tool_calls else "end_turn")
 
 
@@ -64,7 +64,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def seed(self) -> str:
-        """The same for every request that asks the same, streamed or not."""
+        """A digest that is the same for equal requests, streamed or not."""
         asks = {k: v for k, v in self.json.items() if k not in ("stream", "stream_options")}
         return hashlib.sha256(msgspec.json.encode(asks, order="sorted")).hexdigest()
 
@@ -73,36 +73,36 @@ Script: TypeAlias = Callable[[JsonObject, Mapping[str, str]], Reply]
 
 
 def conversation(*replies: Reply | str) -> Script:
-    """A script that answers by how often the assistant has spoken in the request.
+    """Build a script that answers by the number of assistant turns in the request.
 
     `conversation(Reply(tool_calls=[("add", {"a": 1, "b": 2})]), "3")`: the first request gets the
     call, and whoever brings its result gets `3`, however often either of them asks.
     """
-    said = tuple([Reply(reply) if isinstance(reply, str) else reply for reply in replies])
+    answers = tuple([Reply(reply) if isinstance(reply, str) else reply for reply in replies])
 
     def script(body: JsonObject, _headers: Mapping[str, str]) -> Reply:
         turn = turns(body)
-        if turn >= len(said):
+        if turn >= len(answers):
             raise LookupError(
-                f"the script has {len(said)} replies and was asked for number {turn + 1}"
+                f"the script has {len(answers)} replies and was asked for number {turn + 1}"
             )
-        return said[turn]
+        return answers[turn]
 
     return script
 
 
 def turns(body: JsonObject) -> int:
-    """How often the model has spoken in a request, over whichever wire it came."""
+    """Count the model's turns in a request, over whichever wire it came."""
     if "input" not in body:
-        said = body.get("messages") or body.get("contents") or ()
-        return sum(1 for message in said if message["role"] in ("assistant", "model"))
+        messages = body.get("messages") or body.get("contents") or ()
+        return sum(1 for message in messages if message["role"] in ("assistant", "model"))
     spoke = [by_model(item) for item in body["input"]]
     # a turn is several items over there
     return sum(now and not before for before, now in zip([False, *spoke], spoke, strict=False))
 
 
 def as_script(script: Script | Reply | str) -> Script:
-    """A script from what a person writes; one reply is given to every request."""
+    """Convert a reply or text to a script that gives it to every request."""
     if isinstance(script, str):
         script = Reply(script)
     if isinstance(script, Reply):
@@ -112,23 +112,21 @@ def as_script(script: Script | Reply | str) -> Script:
 
 
 def usage_of(asked: Asked, reply: Reply) -> Usage:
-    """Tokens of the exchange: the reply's own, or a guess that is the same every time."""
+    """Return the tokens of the exchange: the reply's own, or a reproducible estimate."""
     if reply.usage is not None:
         return reply.usage
-    words = len(reply.text) + len(reply.thinking)
-    words += sum(len(name) + len(msgspec.json.encode(args)) for name, args in reply.tool_calls)
-    return Usage(
-        1 + len(asked.body) // 4, 1 + words // 4, reasoning_tokens=len(reply.thinking) // 4
-    )
+    size = len(reply.text) + len(reply.thinking)
+    size += sum(len(name) + len(msgspec.json.encode(args)) for name, args in reply.tool_calls)
+    return Usage(1 + len(asked.body) // 4, 1 + size // 4, reasoning_tokens=len(reply.thinking) // 4)
 
 
 def signature(thinking: str) -> str:
-    """The mark the fake puts under a thought, and wants to see again under the same words."""
+    """Build the signature of a thought, which the fake expects back with the same text."""
     return b64encode(hashlib.sha256(b"windlass" + thinking.encode()).digest()).decode()
 
 
 def cut(text: str, size: int = 7) -> list[str]:
-    """The text in pieces, as a stream brings it."""
+    """Cut the text in pieces, as a stream brings it."""
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 

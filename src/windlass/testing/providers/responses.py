@@ -1,4 +1,4 @@
-"""A fake OpenAI on its other wire: Responses, plain and streamed, framed as the provider frames them."""
+"""A fake OpenAI Responses API, plain and streamed, framed as the provider frames it."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class FakeResponses(FakeOpenAI):
 
 
 def _item_events(item: Data) -> list[Data]:
-    """The events that bring an item."""
+    """Build the events that bring an item."""
     begun: Data = {**item, "status": "in_progress"}
     match item["type"]:
         case "function_call":

@@ -1,4 +1,4 @@
-"""What the fake Responses server refuses: a wrong key, and whatever the rules of the wire say."""
+"""Refusals of the fake Responses server: a wrong key, and the rules of the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches among tools that are held back, as the Responses API tells them."""
+"""Searches among deferred tools, as the Responses API reports them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "tool_search"  # of the call, in a script, that asks the client to search
 
 
 def before(body: Data, name: str, arguments: JsonObject, mark: str) -> list[Data]:
-    """The items of a search that must come before a call of this tool."""
+    """Build the items of a search that must come before a call of this tool."""
     if name == NAME:
         asks = {"type": "tool_search_call", "execution": "client", "status": "completed"}
         return [{"id": f"tsc_{mark}", **asks, "call_id": f"call_{mark}", "arguments": arguments}]
@@ -30,7 +30,7 @@ def before(body: Data, name: str, arguments: JsonObject, mark: str) -> list[Data
 
 
 def namespace(body: Data, name: str) -> dict[str, str]:
-    """What a call says of where its tool was found."""
+    """Return the namespace field of a call to a found tool."""
     for tool, space in _tools(body):
         if tool.get("name") == name and tool.get("defer_loading"):
             return {"namespace": space["name"] if space else name}
@@ -46,7 +46,7 @@ def _tools(body: Data) -> Iterator[tuple[Data, Data | None]]:
 
 
 def _found_tools(body: Data) -> set[str]:
-    """The tools that earlier searches have found."""
+    """Return the tools that earlier searches have found."""
     names: set[str] = set()
     for item in cast("list[Data]", body["input"]):
         if item.get("type") == "tool_search_output":

@@ -1,4 +1,4 @@
-"""Responses as they should not be, but are: each twist rewrites a right answer."""
+"""Malformed Responses answers seen in practice: each twist rewrites a right answer."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _change_indexed(change: Callable[[Data], object]) -> Reframe:
 
 
 def _unknown_frames(frames: list[Frame]) -> list[Frame]:
-    """A new event, a comment, a new item that nobody announced, and new keys everywhere."""
+    """Add a new event, a comment, an unannounced item, and new keys everywhere."""
     for frame in frames:
         _data(frame).update(mood=None, obfuscation="xyz")
     novelty = Frame({"type": "response.weather", "sky": "blue"}, "response.weather")
@@ -196,7 +196,7 @@ def _error_event(frames: list[Frame]) -> list[Frame]:
 
 
 def _cut_frames(frames: list[Frame]) -> list[Frame]:
-    """The limit fell in the last call: half of its arguments, then a proper end."""
+    """Cut the last call at the token limit: half of its arguments, then a proper end."""
     frames = _change_last(_cut_short)(frames)
     output: list[Data] = _data(frames[-1])["response"]["output"]
     if not output or output[-1]["type"] != "function_call":
@@ -250,7 +250,7 @@ REFRAMES: dict[str, Reframe] = {
 
 
 def _change_item_id(data: Data) -> None:
-    """Some proxies give one item another id in every event."""
+    """Give an item another id in every event, as some proxies do."""
     fresh = f"x_{data['sequence_number']}"
     if "item_id" in data:
         data["item_id"] = fresh
@@ -259,7 +259,7 @@ def _change_item_id(data: Data) -> None:
 
 
 def _remove_item_id(data: Data) -> None:
-    """Neither a place nor an id: only the order tells."""
+    """Remove both index and id: only the order identifies an item."""
     for key in ("output_index", "item_id"):
         data.pop(key, None)
     data.get("item", {}).pop("id", None)

@@ -1,4 +1,4 @@
-"""A provider on a loopback port: checks each request, asks the script, acts out the fault.
+"""The base of fake providers: checks each request, runs the script, acts out the fault.
 
 What a provider's requests and answers look like is in its own file; this one knows HTTP.
 """
@@ -52,7 +52,7 @@ LARGEST = 64 * 2**20  # bytes of a request
 
 
 class FakeServer:
-    """What the fake providers share. Use `FakeAnthropic` or `FakeOpenAI`.
+    """Base class of fake providers. Use `FakeAnthropic` or `FakeOpenAI`.
 
     `requests` is everything that came in, `refused` what the provider would not take. A mistake in
     the script is raised when the server closes.
@@ -110,38 +110,38 @@ class FakeServer:
         if self._mistake is not None and kind is None:
             raise self._mistake
 
-    # ----------------------------------------------------------------- what each provider says
+    # ----------------------------------------------------------------- overridden by each provider
 
     def check(self, asked: Asked) -> None:
-        """Raise `Rejected` for what the provider would not take."""
+        """Raise `Rejected` for what the provider would refuse."""
         raise NotImplementedError
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
-        """The whole answer as one JSON object."""
+        """Build the whole answer as one JSON object."""
         raise NotImplementedError
 
     def frames(self, asked: Asked, reply: Reply) -> list[Frame]:
-        """The answer as a stream of events."""
+        """Build the answer as a stream of events."""
         raise NotImplementedError
 
     def error(self, problem: Rejected) -> Data:
-        """An error in the provider's shape."""
+        """Build an error in the provider's shape."""
         raise NotImplementedError
 
     def headers(self, asked: Asked) -> dict[str, str]:
-        """Headers of every answer."""
+        """Build the headers of every answer."""
         raise NotImplementedError
 
     def serves(self, asked: Asked) -> bool:
-        """Whether there is anything at this path."""
+        """Check whether anything is served at this path."""
         return asked.path == self.path
 
     def streams(self, asked: Asked) -> bool:
-        """Whether the client wants a stream."""
+        """Check whether the client wants a stream."""
         return asked.streamed
 
     def written(self, frame: Frame) -> bytes:
-        """One event of the stream as bytes."""
+        """Encode one event of the stream."""
         return encode(frame)
 
     # ----------------------------------------------------------------- the exchange
@@ -386,7 +386,7 @@ def _with_cut_frame(frames: list[Frame]) -> list[Frame]:
 
 
 def _compress(chunks: list[bytes]) -> list[bytes]:
-    """As gzip, flushed after each chunk so that a stream still flows."""
+    """Compress with gzip, flushed after each chunk so that a stream still flows."""
     pack = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     packed = [pack.compress(chunk) + pack.flush(zlib.Z_SYNC_FLUSH) for chunk in chunks]
     return [*packed, pack.flush()]

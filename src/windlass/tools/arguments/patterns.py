@@ -1,4 +1,4 @@
-r"""Patterns in a schema: how they are tried on whatever a model writes, without taking for ever.
+r"""Patterns in a schema, matched against model output in bounded time.
 
 The quick validator matches in linear time, but for patterns that look ahead or back, which it tries
 at every place anew: those get a longest text. Python's engine, for what the quick one does not know,
@@ -28,7 +28,7 @@ _DEFINED = ("#/$defs/", "#/definitions/")
 
 
 def patterns_in(schema: object) -> Iterator[str]:
-    """Every pattern of a schema, those for keys too."""
+    """Yield every pattern of a schema, also those for keys."""
     if is_object(schema):
         for key, value in schema.items():
             if key == "pattern" and isinstance(value, str):
@@ -42,12 +42,12 @@ def patterns_in(schema: object) -> Iterator[str]:
 
 
 def has_patterns(schema: object) -> bool:
-    """Is there any pattern in it?"""
+    """Check whether a schema has any pattern."""
     return next(patterns_in(schema), None) is not None
 
 
 def linear(schema: Any) -> Any:
-    """A validator that matches in linear time, or None where some pattern wants more than that."""
+    """Build a validator that matches in linear time; None if a pattern needs more."""
     import jsonschema_rs
 
     try:
@@ -59,7 +59,7 @@ def linear(schema: Any) -> Any:
 
 
 def looks_at_keys(schema: Any) -> bool:
-    """Is there a pattern for keys that looks around, or back?"""
+    """Check whether a pattern for keys uses lookaround or backreferences."""
     todo: list[Any] = [schema]
     while todo:
         node = todo.pop()
@@ -75,7 +75,7 @@ def looks_at_keys(schema: Any) -> bool:
 
 
 def has_long_key(value: object, longest: int = LONGEST_LOOK) -> bool:
-    """Has any object in it a key that is too long for a pattern that looks around?"""
+    """Check whether a key is too long for a pattern with lookaround."""
     todo: list[Any] = [value]
     while todo:
         node = todo.pop()
@@ -90,7 +90,7 @@ def has_long_key(value: object, longest: int = LONGEST_LOOK) -> bool:
 
 
 def rewrite_anchors(schema: object) -> Any:
-    """The schema with its anchors written as the quick validator reads them."""
+    """Rewrite the anchors of a schema's patterns for the quick validator."""
     if is_list(schema):
         return [rewrite_anchors(item) for item in schema]
     if not is_object(schema):
@@ -110,7 +110,7 @@ def rewrite_anchors(schema: object) -> Any:
 
 
 def limit_slow_patterns(schema: object) -> Any:
-    """The schema, but a pattern that is not matched in linear time is tried on short texts only."""
+    """Limit patterns without linear matching to short texts."""
     if is_list(schema):
         return [limit_slow_patterns(item) for item in schema]
     if not is_object(schema):
@@ -128,7 +128,7 @@ def limit_slow_patterns(schema: object) -> Any:
 
 
 def _keep_short(node: JsonObject) -> None:
-    """Try the pattern only on a text that is short; a long one does not fit."""
+    """Limit the pattern to short texts; a long one does not fit."""
     test: JsonObject = {
         "if": {"type": "string", "maxLength": LONGEST_LOOK},
         "then": {"pattern": node.pop("pattern")},
@@ -139,7 +139,7 @@ def _keep_short(node: JsonObject) -> None:
 
 
 def to_ecma_pattern(pattern: str) -> str:
-    r"""The pattern as ECMA 262 would write it, as far as that is a matter of `\A` and `\Z`."""
+    r"""Convert the anchors `\A` and `\Z` of a pattern to ECMA 262."""
     if "(?" in pattern and re.search(r"\(\?[a-z-]*m", pattern):
         return pattern  # where ^ and $ mean lines
     return re.sub(r"\\(.)", lambda found: _ANCHORS.get(found[1], found[0]), pattern, flags=re.S)
@@ -147,7 +147,7 @@ def to_ecma_pattern(pattern: str) -> str:
 
 @lru_cache(maxsize=256)
 def count_repeats(pattern: str) -> int | None:
-    """How many repeats a pattern has that Python's engine tries; None: too many, or one within another."""
+    """Count the repeats of a pattern in Python's engine; None if too many or nested."""
     from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
     repeats = _repeats(cast("Iterable[Any]", cast("Any", _parser).parse(pattern)), within=False)
@@ -155,7 +155,7 @@ def count_repeats(pattern: str) -> int | None:
 
 
 def longest_text(pattern: str) -> int | None:
-    """The longest text that may be tried; None when no length is safe."""
+    """Return the longest text that may be matched; None when no length is safe."""
     repeats = count_repeats(pattern)
     return None if repeats is None else _LONGEST[repeats]
 
@@ -172,7 +172,7 @@ def _key_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def may_match(pattern: str, key: str) -> bool:
-    """Does a key fit a pattern, as far as that can be told in reasonable time? What cannot be told is a yes."""
+    """Check whether a key fits a pattern; True where that would take too long."""
     try:
         return _key_matcher(pattern)(key)
     except ValueError:  # a lone surrogate
@@ -180,7 +180,7 @@ def may_match(pattern: str, key: str) -> bool:
 
 
 def find_longest_key(schema: object) -> int:
-    """The longest key that every pattern for keys in a schema may be tried on by Python's engine."""
+    """Return the longest key that Python's engine may match with every key pattern."""
     longest, todo = _LONGEST[0], [schema]
     while todo:
         node = todo.pop()
@@ -197,14 +197,14 @@ def find_longest_key(schema: object) -> int:
 
 
 class Effort(NamedTuple):
-    """What it may take to try patterns that go back on the texts of one call."""
+    """The estimated work to match backtracking patterns on the texts of one call."""
 
     # the longest text that is tried, and the power of its length that it takes, the shortest first
     powers: tuple[tuple[int, int], ...]
     names: frozenset[str] | None  # of the fields whose texts are tried; None: all texts are
 
     def is_too_much(self, value: object) -> bool:
-        """Would it take too long?"""
+        """Check whether matching would take too long."""
         left = _MOST_STEPS
         todo: list[tuple[Any, bool]] = [(value, self.names is None)]
         while todo:
@@ -231,19 +231,19 @@ class Effort(NamedTuple):
 
 
 def effort_to_look(schema: object) -> Effort:
-    """The effort where patterns look around."""
+    """Estimate the work of patterns with lookaround."""
     return Effort(((LONGEST_LOOK, 2),), _fields_with_patterns(schema))
 
 
 def effort_to_repeat(schema: object) -> Effort:
-    """The effort where Python's engine matches."""
+    """Estimate the work of Python's engine."""
     repeats = {count_repeats(pattern) or 0 for pattern in patterns_in(schema)}
     powers = sorted([(_LONGEST[count], 1 + count) for count in repeats if count])
     return Effort(tuple(powers), _fields_with_patterns(schema))
 
 
 def _fields_with_patterns(schema: object) -> frozenset[str] | None:
-    """The names of the fields in which texts are compared with a pattern; None: it may be any text."""
+    """Return the fields with texts that are matched by a pattern; None for any text."""
     found: set[str] = set()
     todo: list[tuple[Any, str | None]] = [(schema, None)]
     while todo:
@@ -271,7 +271,7 @@ def _fields_with_patterns(schema: object) -> frozenset[str] | None:
 
 
 def _repeats(items: Iterable[Any], within: bool) -> int | None:
-    """How many repeats there are; None when one holds what can match in several ways."""
+    """Count the repeats; None if one holds what can match in several ways."""
     total = 0
     for op, argument in items:
         found = _repeats_in(str(op), argument, within)

@@ -1,4 +1,4 @@
-"""Lenient arguments: mend what is safe to mend, and say what was mended.
+"""Lenient arguments: repair what is safe to repair, and note what was repaired.
 
 Safe is: a number written as a string where only a number fits, one value where a list is wanted,
 and keys nobody knows where the schema forbids them. Whatever is left must still fit the schema.
@@ -19,7 +19,7 @@ _MOST_DIGITS = 1000
 
 
 def mend(arguments: object, schema: JsonObject) -> tuple[Any, tuple[str, ...]]:
-    """A mended copy (what needs no mending is shared) and a line for each thing that was mended."""
+    """Return a repaired copy, and a line for each thing that was repaired."""
     notes: list[str] = []
     return _Mender(schema, notes).value(arguments, schema, ()), tuple(notes)
 
@@ -76,7 +76,7 @@ class _Mender:
         ]
 
     def _resolve_schema(self, schema: object, value: object) -> JsonObject:
-        """The schema behind references, and the one member of a union that is not null."""
+        """Return the schema behind references, and the only non-null member of a union."""
         for _ in range(32):
             if not is_object(schema):
                 return {}

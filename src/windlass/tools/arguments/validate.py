@@ -1,4 +1,4 @@
-"""Does a value fit its JSON Schema, and if not, what should a model do about it?
+"""Validation by JSON Schema, with problems that a model can act on.
 
 One compiled validator per schema, made when it is first needed. Problems are lines a model can act
 on (`edits/0/mode: "frist" is not one of "first", "all" or "nth"`), few and short.
@@ -35,7 +35,7 @@ _MANY = 2_000  # values; of what holds more, the first problem is told
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong, whichever library found it."""
+    """One validation problem, whichever library found it."""
 
     path: tuple[str | int, ...]
     keyword: str
@@ -73,7 +73,7 @@ class Checker:
         return self._refusal(value) is None and self._engine.is_valid(value)
 
     def _refusal(self, value: Any) -> str | None:
-        """Why it is not tried to match a value; None: it is."""
+        """Return why a value is not matched against patterns at all, or None."""
         effort = self._engine.effort
         if self._short_keys and has_long_key(value):
             return "arguments: have a key that is too long to be matched with a pattern"
@@ -82,7 +82,7 @@ class Checker:
         return None
 
     def problems(self, value: Any) -> tuple[str, ...]:
-        """What is wrong, as `path: message` lines; empty when the value fits."""
+        """List the problems as `path: message` lines; empty when the value fits."""
         if (refusal := self._refusal(value)) is not None:
             return (refusal,)
         try:
@@ -96,7 +96,7 @@ class Checker:
 
 
 def unparsable(raw: str) -> str:
-    """What to tell a model whose arguments were not a JSON object.
+    """Describe to a model why its arguments were no JSON object.
 
     `unparsable('{"a": 1')` says that they could not be read, where they broke, and what to send.
     """
@@ -118,18 +118,18 @@ def unparsable(raw: str) -> str:
 
 
 def lines(faults: Iterable[Fault]) -> tuple[str, ...]:
-    """Faults as words: at most `MOST_PROBLEMS` lines, none twice."""
-    said: dict[str, None] = {}
+    """Convert problems to text: at most `MOST_PROBLEMS` lines, none twice."""
+    found: dict[str, None] = {}
     for fault in faults:
         for line in _say(fault):  # one fault may be about many keys
-            said[line] = None
-            if len(said) > MOST_PROBLEMS:
-                return (*islice(said, MOST_PROBLEMS), "… and more")
-    return tuple(said)
+            found[line] = None
+            if len(found) > MOST_PROBLEMS:
+                return (*islice(found, MOST_PROBLEMS), "… and more")
+    return tuple(found)
 
 
 def at(path: Sequence[str | int], message: str) -> str:
-    """`path: message`, cut to a length a model can bear."""
+    """Format `path: message`, cut to a readable length."""
     where = "/".join(map(str, path)) or "arguments"
     return f"{_short(where)}: {_short(message)}"
 
@@ -150,7 +150,7 @@ def _say(fault: Fault) -> Iterator[str]:
 
 
 def _say_branches(fault: Fault) -> Iterator[str]:
-    """The branch that was meant, when the value's own kind tells; else what would be allowed."""
+    """Yield the problems of the intended branch, if the value's type shows it, else the types."""
     meant = [
         branch
         for branch in fault.branches
@@ -174,7 +174,7 @@ def _say_branches(fault: Fault) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """Both ends of a long text: a value comes first, and what is wrong with it last."""
+    """Cut a long text in the middle: a value comes first, its problem last."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:100]}…{text[-(_LONGEST - 101) :]}"
@@ -278,7 +278,7 @@ class _Rust:
 
 
 def _python(schema: JsonObject, whose: str, why: str) -> _Engine:
-    """The slow validator, for patterns in a dialect the quick one does not know."""
+    """Build the slow validator, for patterns that the quick one does not know."""
     for pattern in patterns_in(schema):
         try:
             re.compile(pattern)
@@ -312,7 +312,7 @@ def _python(schema: JsonObject, whose: str, why: str) -> _Engine:
 
 
 def _limit_patterns(cls: Any) -> Any:
-    """The validator, but a pattern is tried only on texts that are not too long for it."""
+    """Extend the validator so that patterns are matched on short enough texts only."""
     from jsonschema import ValidationError, validators
 
     def too_long(text: object, pattern: str) -> bool:

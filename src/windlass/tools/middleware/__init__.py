@@ -1,1 +1,1 @@
-"""Tools around tools: how one call runs."""
+"""Wrappers around tools: how one call runs."""

@@ -1,4 +1,4 @@
-"""A tool whose calls are runs of an agent, and how it is recognised."""
+"""Tools with calls that are runs of an agent."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from windlass.tools.tool import Tool
 
 
 class AgentTool(Tool):
-    """A tool whose calls are runs of an agent: what they do is asked about there."""
+    """A tool whose calls are runs of an agent, in which its effects are decided on."""
 
     __slots__ = ()
 
 
 def delegates(tool: Tool) -> bool:
-    """Does the tool, whatever is around it, hand its work to an agent?"""
+    """Check whether the tool, under any wrappers, hands its work to an agent."""
     while isinstance(tool, ToolWrapper):
         tool = tool.inner
     return isinstance(tool, AgentTool)

@@ -1,4 +1,4 @@
-"""A tool around a tool: the same to a model and to the gate, and free to run it in its own way."""
+"""The base of tools around a tool: the same for a model and for the gate."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class ToolWrapper(Tool):
         self.inner = inner
 
     def prepare(self, arguments: JsonObject, mode: Validation = "strict") -> PreparedArguments:
-        """As the held tool does: what is approved is what it will get."""
+        """Prepare the arguments with the held tool: what is approved is what it gets."""
         return self.inner.prepare(arguments, mode)
 
     async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
-        """The held tool's answer."""
+        """Call the held tool."""
         return await self.inner.call(arguments, ctx)
 
     async def rehearse(
         self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
     ) -> Rehearsal | None:
-        """As the held tool would."""
+        """Preview the call with the held tool."""
         return await self.inner.rehearse(arguments, ctx, earlier)

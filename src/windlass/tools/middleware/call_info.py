@@ -1,4 +1,4 @@
-"""What a function of yours is told about a call: consent, tool callers, dry runs."""
+"""The description of a call for functions of yours: consent, tool callers, dry runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AskedCall(JsonObject):
 
 
 def asked_call(tool: Tool, arguments: JsonObject, ctx: ToolContext[Any]) -> AskedCall:
-    """The call as it is about to run."""
+    """Describe the call that is about to run."""
     return described(
         tool, arguments, ctx.call_id, ctx.session_id, ctx.run_id, str(ctx.caller), ctx.attempt
     )
@@ -37,7 +37,7 @@ def described(
     caller: str,
     attempt: int = 1,
 ) -> AskedCall:
-    """A call of the tool; its arguments are a copy, for those on record stay as they are."""
+    """Describe a call of the tool, with a copy of its arguments."""
     return AskedCall(
         id=call_id,
         name=tool.name,

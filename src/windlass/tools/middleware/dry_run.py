@@ -1,4 +1,4 @@
-"""A tool that is rehearsed: the model hears what would have been called, and nothing happens."""
+"""Dry runs: the model reads what would have been called, and nothing happens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HARMLESS = frozenset({"read", "search", "fetch", "think"})  # kinds of tools tha
 
 
 class DryRun(ToolWrapper):
-    """A tool that is not run. Whatever became of a rehearsal, it may be held again."""
+    """A tool that is not run; a later real call of it is still possible."""
 
     __slots__ = ("words",)
 
@@ -30,7 +30,7 @@ class DryRun(ToolWrapper):
         self.handler, self.is_async = inner.handler or _do_nothing, True
 
     async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
-        """What would have happened, in words."""
+        """Describe what would have happened."""
         words = self.words
         if words is None:
             written = msgspec.json.encode(arguments, enc_hook=to_text).decode()
@@ -45,9 +45,9 @@ class DryRun(ToolWrapper):
 
 
 def _do_nothing(_arguments: JsonObject) -> None:
-    """The handler of a tool that the host would have run."""
+    """Do nothing, in place of a tool that the host would have run."""
 
 
 def changes_something(tool: Tool) -> bool:
-    """May a call of the tool leave a trace?"""
+    """Check whether a call of the tool may have an effect."""
     return tool.effect != "read_only" and tool.annotations.get("kind") not in HARMLESS

@@ -1,4 +1,4 @@
-"""A tool behind a function of yours: it may run the call, look at it, or answer in its place."""
+"""A tool behind a function of yours: it may run the call, inspect it, or answer itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Behind(ToolWrapper):
         self.function = function
 
     async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
-        """What the function answers; cancellation passes."""
+        """Return the function's answer; cancellation passes."""
         before = _at_work.set(_AtWork(self.inner, arguments, ctx))
         try:
             answer = self.function(asked_call(self.inner, arguments, ctx))

@@ -1,4 +1,4 @@
-"""The layers that can stand around tool calls: consent, limits, dry runs, and those who watch.
+"""Layers around tool calls: consent, limits, dry runs, and sinks.
 
 ```python
 caller = w.compose([w.with_consent(ask), w.with_rate_limit(max_calls=20)])(w.default_tool_caller())
@@ -23,7 +23,7 @@ ToolSink = Callable[[JsonObject], Any]
 
 
 class WithConsent(ToolLayer):
-    """What `with_consent` makes."""
+    """The layer of `with_consent`."""
 
     name = "with_consent"
 
@@ -32,7 +32,7 @@ class WithConsent(ToolLayer):
 
 
 class WithRateLimit(ToolLayer):
-    """What `with_rate_limit` makes."""
+    """The layer of `with_rate_limit`."""
 
     name = "with_rate_limit"
 
@@ -41,7 +41,7 @@ class WithRateLimit(ToolLayer):
 
 
 class WithDryRun(Wrapping):
-    """What `with_dry_run` makes."""
+    """The layer of `with_dry_run`."""
 
     name = "with_dry_run"
 
@@ -49,13 +49,13 @@ class WithDryRun(Wrapping):
         self.tools, self.answer = tools, answer
 
     def wrap(self, tool: Tool) -> Tool:
-        """The tool, rehearsed where it is one of those."""
+        """Wrap the tool in a dry run, where it is one of those meant."""
         meant = changes_something(tool) if self.tools is None else tool.name in self.tools
         return DryRun(tool, self.answer) if meant else tool
 
 
 class WithSink(ToolLayer):
-    """What `with_audit_sink`, `with_telemetry` and `with_handoff_sink` make."""
+    """The layer of `with_audit_sink`, `with_telemetry` and `with_handoff_sink`."""
 
     def __init__(self, kind: Literal["audit_sink", "telemetry", "handoff_sink"], sink: ToolSink):
         self.kind, self.sink = kind, sink
@@ -63,7 +63,7 @@ class WithSink(ToolLayer):
 
 
 def with_consent(consent: Consent) -> ToolLayer:
-    """Ask `consent(call)` before a call runs: `with_consent(lambda call: call.kind == "read")`.
+    """Ask `consent(call)` before each call: `with_consent(lambda call: call.kind == "read")`.
 
     It may be async. `True` is a yes; `False`, `{"allow": False, "reason": …}` and all that is not
     clearly a yes is a no; `"ask"` parks the run until a person decides (`agent.resume(id,
@@ -79,7 +79,7 @@ def with_rate_limit(
     max_calls: int = MOST_CALLS,
     message: str | None = None,
 ) -> ToolLayer:
-    """At most `max_calls` tool calls in a run; those above are answered with `message`, not run.
+    """Limit a run to `max_calls` tool calls; further ones are answered with `message`.
 
     `with_rate_limit(max_calls=20)` or `with_rate_limit({"max_calls": 20})`. For model calls there
     is `windlass.callers.with_rate_limit`.
@@ -100,7 +100,7 @@ def with_dry_run(
     tools: Sequence[str] | None = None,
     answer: str | Callable[..., Any] | None = None,
 ) -> ToolLayer:
-    """Rehearse: tools that change something are not run, and the model hears what would have been.
+    """Skip tools that change something, and tell the model what would have happened.
 
     `tools` names those instead; `answer` is what the model reads, a text or a function of the call:
     `with_dry_run(tools=["deploy"], answer=lambda call: f"deployed {call.arguments['service']}")`.
@@ -129,7 +129,7 @@ def with_audit_sink(sink: ToolSink) -> ToolLayer:
 
 
 def with_telemetry(sink: ToolSink) -> ToolLayer:
-    """Tell `sink(record)` when a tool call starts and ends, without its words: names and times.
+    """Report to `sink(record)` when a tool call starts and ends, with names and times only.
 
     `with_telemetry(lambda record: metrics.add(record["tool"], record.get("duration_ms")))`
     """
@@ -137,7 +137,7 @@ def with_telemetry(sink: ToolSink) -> ToolLayer:
 
 
 def with_handoff_sink(sink: ToolSink) -> ToolLayer:
-    """Tell `sink(record)` when the run leaves work to others: it parks, or ends and is not done.
+    """Report to `sink(record)` when the run parks, or ends without being done.
 
     `with_handoff_sink(lambda record: page(record["reason"], record["pending"]))`; a call of a tool
     of the kind `handoff` is told as well.

@@ -1,4 +1,4 @@
-"""What a call would do, found out without doing it."""
+"""Previews: what a call would do, found out without doing it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.tools.handlers import own, takes_context
 
 
 class Rehearsal(msgspec.Struct, frozen=True):
-    """What a call would answer, and what would be different afterwards."""
+    """The previewed answer of a call, and its changes."""
 
     result: ToolResult
     diff: tuple[JsonObject, ...] | None = None  # rows: resource, id, {field: [before, after]}
@@ -36,15 +36,15 @@ class ExpectedRows(msgspec.Struct, frozen=True):
 
 
 def handler_of(whose: str, option: str, value: object, shape: str) -> Callable[..., Any] | None:
-    """The function of an option such as `undo`, or the mistake in its place."""
+    """Check the function of an option such as `undo`, and return it."""
     if value is None or (callable(value) and not isinstance(value, type)):
         return value
     raise ConfigError(f"{whose}: {option} is a function {shape}, not {value!r:.80}")
 
 
 async def call_preview(preview: Callable[..., Any], arguments: JsonObject, ctx: Any) -> Any:
-    """What a tool's own `preview` answers."""
-    mine = own(arguments)
+    """Call a tool's own `preview`."""
+    copied = own(arguments)
     both = takes_context(preview, f"tool {ctx.tool_name!r}: preview")
-    answer = preview(mine, ctx) if both else preview(mine)
+    answer = preview(copied, ctx) if both else preview(copied)
     return await answer if inspect.isawaitable(answer) else answer

@@ -1,4 +1,4 @@
-"""A tool that is tried again when it failed, where that cannot do anything twice that was done once.
+"""Retries of a failed tool, where nothing can happen twice.
 
 Failed is what came to its end and said so: the handler raised, or answered with an error. A call
 that was stopped at its time limit did not come to its end. Nobody knows what it has done, so it is
@@ -35,7 +35,7 @@ class Retrying(ToolWrapper):
             self.timeout = self.limit * (retries + 1) + pauses + 1
 
     async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
-        """What the last attempt gave. Attempts before a crash count too."""
+        """Return the result of the last attempt. Attempts before a crash count too."""
         while True:
             result = await self._attempt(arguments, ctx)
             attempt = ctx.attempt

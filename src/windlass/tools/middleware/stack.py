@@ -1,4 +1,4 @@
-"""Tool callers: what happens around one tool call, as a list of layers, the outermost first.
+"""Tool callers: the layers around one tool call, the outermost first.
 
 A layer only describes: who assembles a run makes a policy of what may say no, a tool around a tool
 of how a call runs, and a sink of what only watches.
@@ -47,20 +47,20 @@ class ToolCaller:
 
 
 class ToolLayer:
-    """One thing about a tool call; called with a tool caller or a function, it goes around that."""
+    """One layer around a tool call; called with a tool caller or a function, it wraps that."""
 
     name = "layer"
 
     def __call__(self, inner: ToolCaller | Callable[..., Any]) -> ToolCaller:
-        """`with_consent(ask)(default_tool_caller())`"""
+        """Wrap a tool caller: `with_consent(ask)(default_tool_caller())`."""
         return ToolCaller((self, *as_tool_caller(inner).layers))
 
 
 class Wrapping(ToolLayer):
-    """A layer that says how a call runs."""
+    """A layer that defines how a call runs."""
 
     def wrap(self, tool: Tool) -> Tool:
-        """The tool with this around it."""
+        """Wrap the tool in this layer."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to wrap a tool")
 
 
@@ -72,7 +72,7 @@ class Function(Wrapping):
         self.name = getattr(function, "__name__", "function")
 
     def wrap(self, tool: Tool) -> Tool:
-        """The tool behind the function; what the host runs itself stays the host's."""
+        """Wrap the tool in the function; a tool that the host runs stays the host's."""
         return tool if tool.handler is None else Behind(tool, self.function)
 
 
@@ -95,7 +95,7 @@ class Stack(ToolLayer):
 
 
 def default_tool_caller() -> ToolCaller:
-    """The plain call of the tool itself: what every composition of tool callers ends in.
+    """Return the plain call of the tool, in which every composition of tool callers ends.
 
     ```python
     caller = compose([with_consent(ask), with_audit_sink(receipts.append)])(default_tool_caller())
@@ -106,7 +106,7 @@ def default_tool_caller() -> ToolCaller:
 
 
 def as_tool_caller(given: object) -> ToolCaller:
-    """A tool caller from whatever can be one: a caller, a `with_…(…)` alone, a function of a call."""
+    """Convert a caller, a `with_…(…)` alone, or a function of a call to a tool caller."""
     if isinstance(given, ToolCaller):
         return given
     if isinstance(given, ToolLayer):

@@ -1,4 +1,4 @@
-"""Classes with fields: dataclasses, TypedDicts, NamedTuples and msgspec structs, as JSON objects."""
+"""Classes with fields: dataclasses, TypedDicts, NamedTuples and structs, as JSON objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Of: TypeAlias = Callable[[Any, Mapping[Any, Shape]], Shape]
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field: its name in JSON and in Python, its type, and whether it may be left out."""
+    """One field: its JSON and Python names, its type, and whether it is optional."""
 
     key: str
     name: str
@@ -36,7 +36,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def fields_of(cls: type[Any]) -> list[Field] | None:
-    """The fields of a class, or None when it is not a class with fields."""
+    """Return the fields of a class, or None when it has none."""
     if issubclass(cls, msgspec.Struct):
         return _of_struct(cls)
     if dataclasses.is_dataclass(as_given(cls)):
@@ -53,16 +53,16 @@ def _is(cls: type[Any], base: type[Any]) -> bool:
 
 
 def shape_of(cls: type[Any], fields: list[Field], of: Of, scope: Mapping[Any, Shape]) -> Shape:
-    """An object with a property for each field, and the way back to the class."""
+    """Build an object schema with a property for each field, and its conversion."""
     docs = _docs(cls)
     properties: Json = {}
     converts: dict[str, tuple[str, Convert | None]] = {}
     for field in fields:
         shape = of(field.hint, scope)
         schema = dict(shape.schema)
-        words = field.words or docs.parameters.get(field.name, "")
-        if words and "description" not in schema:
-            schema["description"] = words
+        description = field.words or docs.parameters.get(field.name, "")
+        if description and "description" not in schema:
+            schema["description"] = description
         if field.default is not MISSING:
             put_default(schema, field.default)
         properties[field.key] = schema
@@ -82,7 +82,7 @@ def shape_of(cls: type[Any], fields: list[Field], of: Of, scope: Mapping[Any, Sh
 
 
 def put_default(schema: Json, value: object) -> None:
-    """Show a default, where JSON can say it."""
+    """Add a default to a schema, where JSON can express it."""
     try:
         dump = getattr(type(value), "model_dump", None)
         plain = dump(value, mode="json") if callable(dump) else msgspec.to_builtins(value)
@@ -111,7 +111,7 @@ def _maker(cls: type[Any], converts: dict[str, tuple[str, Convert | None]]) -> C
 
 
 def names_around() -> JsonObject:
-    """The local names where the tool is made: a class in a test function is found there only.
+    """Return the local names where the tool is defined, for classes in functions.
 
     Asked only when a name is not found otherwise: looking at a frame keeps its values alive.
     """

@@ -1,4 +1,4 @@
-"""Definitions put where they are used: a model reads a schema best without references.
+"""Definitions inlined where they are used: models read schemas best without references.
 
 A definition that is used once stands where it was referred to; one that is used more often, or
 that speaks of itself, stays in `$defs`.
@@ -19,7 +19,7 @@ _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs")
 
 
 def inline(schema: Json, defs: dict[str, Json]) -> Json:
-    """A copy of the schema that is complete in itself."""
+    """Copy the schema so that it is complete in itself."""
     if not defs:
         return cast("Json", _copy(schema, lambda _: None))
     uses = Counter(_refs(schema))
@@ -49,7 +49,7 @@ def inline(schema: Json, defs: dict[str, Json]) -> Json:
 
 
 def rename(node: object, names: dict[str, str]) -> Any:
-    """A copy with references to other names."""
+    """Copy a schema with references renamed."""
     if is_object(node):
         items = node.items()
         return {key: rename(value, names) for key, value in items}

@@ -1,4 +1,4 @@
-"""What only pydantic understands: its models, fields and types, asked of pydantic itself.
+"""Schemas of pydantic's models, fields and types, built by pydantic itself.
 
 Loaded only when a tool's types are pydantic's, so after the user has imported it.
 """
@@ -23,7 +23,7 @@ from windlass.tools.schema.shape import (
 
 
 def pydantic_shape(hint: Any, defs: dict[str, Json], free_name: Callable[[str], str]) -> Shape:
-    """The shape of a pydantic type; its definitions join `defs`."""
+    """Build the shape of a pydantic type; its definitions are added to `defs`."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(hint)
         schema = adapter.json_schema(ref_template=PREFIX + "{model}")
@@ -56,7 +56,7 @@ def _converter(adapter: TypeAdapter[Any]) -> Callable[[Any], Any]:
 
 
 def _strip_titles(schema: object) -> Any:
-    """Without the titles pydantic derives from names: they cost tokens and say nothing."""
+    """Remove the titles that pydantic derives from names, which only cost tokens."""
     if is_list(schema):
         return [_strip_titles(item) for item in schema]
     if not is_object(schema):

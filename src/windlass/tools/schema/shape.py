@@ -1,4 +1,4 @@
-"""A type as JSON sees it: a schema, and the way back from JSON to the type."""
+"""The shape of a type: a JSON Schema, and the conversion from JSON to the type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 
 class Unsupported(Exception):
-    """JSON Schema has no word for this type. `fix` says what to write instead."""
+    """A type without a JSON Schema. `fix` tells what to write instead."""
 
     def __init__(self, hint: object, fix: str = "") -> None:
         super().__init__(hint, fix)
@@ -20,7 +20,7 @@ class Unsupported(Exception):
 
 
 class Mismatch(ValueError):
-    """A value that fits the schema is still not one of the type: where, and why."""
+    """A value that fits the schema but not the type: where, and why."""
 
     def __init__(self, found: Iterable[tuple[tuple[Any, ...], str]]) -> None:
         self.found = list(found)
@@ -28,13 +28,13 @@ class Mismatch(ValueError):
 
     @classmethod
     def at(cls, key: object, error: Exception) -> Mismatch:
-        """The error, seen from one level further out."""
+        """Prefix the paths of an error with a key."""
         inner = error.found if isinstance(error, Mismatch) else [((), str(error) or repr(error))]
         return cls([((key, *path), message) for path, message in inner])
 
 
 class Shape:
-    """`schema` is what a model sees; `convert` turns a JSON value into the type, None: it is one."""
+    """`schema` is what a model sees; `convert` turns JSON into the type, None: it is one."""
 
     __slots__ = ("convert", "schema")
 
@@ -42,5 +42,5 @@ class Shape:
         self.schema, self.convert = schema, convert
 
     def described(self, words: str) -> Shape:
-        """The same with a description."""
+        """Return the shape with a description."""
         return Shape({**self.schema, "description": words}, self.convert)

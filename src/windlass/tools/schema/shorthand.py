@@ -16,7 +16,7 @@ _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
 def as_parameters(given: object, whose: str) -> Json:
-    """A complete object schema, whose own copy it is.
+    """Build a complete object schema from either form.
 
     In the shorthand every parameter is required, unless it has a default or says
     `"required": False`; `{"path": "string"}` is short for `{"path": {"type": "string"}}`.
@@ -33,7 +33,7 @@ def as_parameters(given: object, whose: str) -> Json:
 
 
 def as_returns(given: object, whose: str) -> Json | None:
-    """The schema of the answer: given as JSON Schema, or as a type."""
+    """Build the schema of the answer from JSON Schema or a type."""
     if given is None:
         return None
     if is_mapping(given):
@@ -49,7 +49,7 @@ def as_returns(given: object, whose: str) -> Json | None:
 
 
 def as_schema(given: Mapping[str, Any], whose: str) -> Json:
-    """A JSON Schema of anything, whose own copy it is; the shorthand stands for an object."""
+    """Copy a JSON Schema; the shorthand stands for an object."""
     copy = _copy_schema(given, whose)
     plain = not copy or isinstance(copy.get("enum"), list) or isinstance(copy.get("not"), dict)
     if plain or ("const" in copy and not isinstance(copy["const"], dict)):
@@ -80,7 +80,7 @@ def _is_schema(given: Json) -> bool:
 
 
 def _only_type_names(given: Json) -> bool:
-    """`{"type": "string", "path": "string"}`: two parameters, one of them called type."""
+    """Check for `{"type": "string", "path": "string"}`: two parameters, one called type."""
     return len(given) > 1 and all(
         isinstance(value, str) and value in _TYPES for value in given.values()
     )

@@ -131,7 +131,7 @@ class Shapes:
         self._named: dict[Any, Shape] = {}
 
     def of(self, hint: Any, scope: Scope | None = None) -> Shape:
-        """The shape of a type hint; `Unsupported` when JSON has none for it."""
+        """Build the shape of a type hint, or raise `Unsupported`."""
         scope = scope or {}
         if _hashable(hint):
             if hint in _PLAIN:
@@ -160,7 +160,7 @@ class Shapes:
         return self._class(hint, origin or hint, typing.get_args(hint), scope)
 
     def finish(self, schema: Json) -> Json:
-        """The schema with the definitions it refers to."""
+        """Complete the schema with the definitions it refers to."""
         return inline(schema, self.defs)
 
     def _variable(self, hint: Any, scope: Scope) -> Shape:
@@ -169,7 +169,7 @@ class Shapes:
         return self.of(hint.__bound__, scope) if hint.__bound__ is not None else _ANYTHING
 
     def _alias(self, hint: Any, alias: Any, scope: Scope) -> Shape:
-        """`type Name = …`, which may speak of itself."""
+        """Build the shape of `type Name = …`, which may refer to itself."""
         given = [self.of(arg, scope) for arg in typing.get_args(hint)]
         inner = {**scope, **dict(zip(alias.__type_params__, given, strict=False))}
         key = (alias, *map(id, given))
@@ -253,7 +253,7 @@ class Shapes:
         raise Unsupported(hint)
 
     def _bind_base_variables(self, cls: type, scope: dict[Any, Shape]) -> dict[Any, Shape]:
-        """What the type variables of generic bases stand for: `class Ints(Page[int])`."""
+        """Bind the type variables of generic bases: `class Ints(Page[int])`."""
         for klass in cls.__mro__:
             for base in klass.__dict__.get("__orig_bases__", ()):
                 parameters = getattr(typing.get_origin(base), "__parameters__", ())
@@ -263,7 +263,7 @@ class Shapes:
         return scope
 
     def define_shape(self, key: object, name: str, build: Callable[[], Shape]) -> Shape:
-        """A shape kept in `$defs`, so that it may refer to itself."""
+        """Define a shape in `$defs`, so that it may refer to itself."""
         if key not in self._named:
             unique = self.free_name(name)
             ref: Json = {"$ref": f"#/$defs/{unique}"}
@@ -281,14 +281,14 @@ class Shapes:
         return self._named[key]
 
     def free_name(self, name: str) -> str:
-        """The name, or the name with a number when it is taken."""
+        """Return the name, with a number when it is taken."""
         unique, number = name, 2
         while unique in self.defs:
             unique, number = f"{name}_{number}", number + 1
         return unique
 
     def pydantic(self, hint: object) -> Shape:
-        """A shape made by pydantic, for what only pydantic understands."""
+        """Build the shape of a type that only pydantic understands."""
         from windlass.tools.schema.pydantic import pydantic_shape
 
         self.unsure = True
@@ -321,7 +321,7 @@ def _of_pydantic_class(cls: type) -> bool:
 
 
 def _at(key: object, convert: Convert | None, value: object) -> Any:
-    """Convert the value at `key`, so that a problem knows where it is."""
+    """Convert the value at `key`, so that a problem has its path."""
     if convert is None:
         return value
     try:
@@ -424,7 +424,7 @@ _LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
 def _add_constraints(shape: Shape, item: Any, base: Any) -> Shape:
-    """The shape with what `msgspec.Meta` or annotated_types say about it."""
+    """Add the constraints of `msgspec.Meta` or annotated_types to a shape."""
     if not (isinstance(item, msgspec.Meta) or type(item).__module__ == "annotated_types"):
         return shape
     schema = dict(shape.schema)

@@ -29,12 +29,12 @@ _KINDS: dict[type, tuple[str, ...]] = {
 
 
 def union(members: list[Shape], defs: dict[str, Json]) -> Shape:
-    """The shape of `A | B | None`."""
+    """Build the shape of `A | B | None`."""
     return Shape(_schema([member.schema for member in members]), _convert(members, defs))
 
 
 def nullable(schema: Json) -> bool:
-    """Whether null fits already."""
+    """Check whether null fits already."""
     kinds = schema.get("type", ())
     if not schema or "null" in ([kinds] if isinstance(kinds, str) else kinds):
         return True
@@ -102,7 +102,7 @@ class _Choice:
         return (kinds,) if isinstance(kinds, str) else tuple(cast("list[str]", kinds))
 
     def takes(self, kinds: tuple[str, ...]) -> bool:
-        """Whether a value of this JSON kind may be meant; no kinds means any."""
+        """Check whether a value of this JSON kind may be meant; no kinds means any."""
         return not self.kinds or not kinds or any(kind in self.kinds for kind in kinds)
 
     @cached_property

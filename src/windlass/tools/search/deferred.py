@@ -1,4 +1,4 @@
-"""Tools that are kept from a model until a search finds them: what is held back, and what is let out.
+"""Deferred tools: kept from a model until a search finds them.
 
 A `Vault` has the tools that stay in sight, those behind, and the tool that the model searches with. It
 remembers nothing: whoever asks says what has been let out so far.
@@ -41,7 +41,7 @@ class ToolPartition(msgspec.Struct, frozen=True):
 
 
 def sort(tools: Sequence[Tool], search: ToolSearch) -> ToolPartition:
-    """Which tools are held back; refuses what no provider would take."""
+    """Split tools into loaded and deferred; refuse what no provider accepts."""
     names = [tool.name for tool in tools]
     for name in search.always_loaded:
         if name not in names:
@@ -62,7 +62,7 @@ def sort(tools: Sequence[Tool], search: ToolSearch) -> ToolPartition:
 
 
 class Promotion(msgspec.Struct, frozen=True):
-    """What a search came to: all that is let out now, what was found, and what had to go."""
+    """The outcome of a search: the disclosed tools, the finds, and the evicted ones."""
 
     promoted: tuple[str, ...]
     found: SearchResult
@@ -127,7 +127,7 @@ class Vault:
     async def find(
         self, query: str, limit: int | None = None, ctx: ToolContext[Any] | None = None
     ) -> SearchResult:
-        """The tools that a query finds, by whichever strategy was chosen."""
+        """Find tools by a query, with the chosen strategy."""
         way, limit = self.search.way, limit or LIMIT
         if way == "bm25":
             return self.index.bm25(query, limit)
@@ -158,7 +158,7 @@ class Vault:
         return await answer if inspect.isawaitable(answer) else answer
 
     def promote(self, before: Sequence[str], found: SearchResult) -> Promotion:
-        """Let out what was found, as far as the budget reaches; the oldest go to make room.
+        """Disclose what was found, within the budget; the oldest are evicted to make room.
 
         What this search has found stays: it does not push out its own better finds.
         """
@@ -177,18 +177,18 @@ class Vault:
         return Promotion(tuple(room.current), SearchResult(kept, note or None), tuple(room.evicted))
 
     def cost(self, name: str) -> int:
-        """Roughly the tokens of a tool's schema."""
+        """Estimate the tokens of a tool's schema."""
         return len(msgspec.json.encode(self.specs[name]).decode()) // 4 + 1
 
     def initial_specs(self) -> tuple[ToolSpec, ...]:
-        """What a model is shown at first. Where the provider has words for a search, it stands first."""
+        """Return the tools a model is shown first; a provider's own search stands in front."""
         loaded = tuple(plain(tool.spec) for tool in self.loaded)
         if self.by_provider:
             return (self.tool.spec, *loaded, *(tool.spec for tool in self.deferred.values()))
         return (*loaded, self.tool.spec)
 
     def render_result(self, found: SearchResult) -> str:
-        """A search's answer as the model reads it: `{"tool_names": […], "diagnostic": "…"}`."""
+        """Render a search's answer for the model: `{"tool_names": […], "diagnostic": "…"}`."""
         answer: JsonObject = {"tool_names": list(found.tool_names)}
         if found.diagnostic:
             answer["diagnostic"] = found.diagnostic
@@ -198,7 +198,7 @@ class Vault:
 
 
 class _Room:
-    """What a budget has room for, while the finds of one search are let out."""
+    """The room in a budget while the finds of one search are disclosed."""
 
     def __init__(
         self, budget: int, cost: Callable[[str], int], current: Sequence[str], names: Sequence[str]
@@ -210,7 +210,7 @@ class _Room:
         self.no_room: list[str] = []
 
     def take(self, name: str) -> None:
-        """Let one more out, and as few as need be of the oldest back in."""
+        """Disclose one more, and evict as few of the oldest as needed."""
         cost = self.cost(name)
         if cost > self.budget:
             self.too_large.append(name)
@@ -229,7 +229,7 @@ class _Room:
         self.evicted += going
 
     def notes(self) -> list[str]:
-        """What the model should know of it."""
+        """List the notes to the model."""
         notes: list[str] = []
         if self.too_large:
             notes.append(f"Too large to load at all: {', '.join(self.too_large)}.")
@@ -242,14 +242,14 @@ class _Room:
 
 
 def plain(spec: ToolSpec) -> ToolSpec:
-    """A tool as it looks to a model that sees it."""
+    """Return a tool's specification without its deferral."""
     if not spec.defer_loading:
         return spec
     return msgspec.structs.replace(spec, defer_loading=False)
 
 
 def read(text: str) -> SearchResult:
-    """What was written; words that are no such answer are a diagnostic."""
+    """Parse a search's answer; any other text becomes a diagnostic."""
     try:
         return msgspec.json.decode(text, type=SearchResult)
     except (msgspec.DecodeError, RecursionError):
@@ -257,7 +257,7 @@ def read(text: str) -> SearchResult:
 
 
 def listing(tools: Sequence[Tool], how: str) -> str:
-    """The names of tools with one line each, and how to come by them."""
+    """List the names of tools with one line each, and how to load them."""
     lines = [f"# More tools\n\nThese are not loaded yet. {how} before you call it:"]
     for tool in tools:
         first = tool.description.strip().partition("\n")[0]
@@ -284,7 +284,7 @@ def _description(way: Strategy, tools: Sequence[Tool]) -> str:
 
 
 def _host_found(answer: object, known: Mapping[str, Tool], limit: int) -> SearchResult:
-    """What a host's search answered, whatever that is."""
+    """Parse the answer of a host's search."""
     note: Any = None
     names: Any = answer
     if isinstance(answer, SearchResult):

@@ -1,4 +1,4 @@
-"""A search among tools by what they are for: `Index(specs).bm25("give the money back")`.
+"""A search among tools by purpose: `Index(specs).bm25("give the money back")`.
 
 Ranked by Okapi BM25 over name, description and parameters. A word also finds its other forms, at a
 discount words that mean much the same, and for want of anything better words that look like it.
@@ -42,14 +42,14 @@ _BEYOND = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|\(\?\(")
 
 
 class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a search found, the best first; where that is little, `diagnostic` says what to do."""
+    """The finds of a search, the best first; `diagnostic` gives advice if there are few."""
 
     tool_names: tuple[str, ...] = ()
     diagnostic: str | None = None
 
 
 def text_of(spec: ToolSpec) -> str:
-    """What a search reads of a tool: its name, description, parameters and namespace."""
+    """Return the searched text of a tool: name, description, parameters and namespace."""
     parts = [spec.name, spec.description, *_parameters(spec.parameters, _DEEPEST)]
     if spec.namespace:
         parts.append(spec.namespace)
@@ -71,7 +71,7 @@ def _parameters(schema: object, depth: int) -> Iterator[str]:
 
 
 class Index:
-    """Tools, ready to be searched. Made once, never changed: `Index([tool.spec for tool in tools])`."""
+    """An immutable search index of tools: `Index([tool.spec for tool in tools])`."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
         self.names = tuple(spec.name for spec in specs)
@@ -80,7 +80,7 @@ class Index:
     # ----------------------------------------------------------------- in words
 
     def bm25(self, query: str, limit: int = LIMIT) -> SearchResult:
-        """The tools whose words fit the query best."""
+        """Find the tools with the best BM25 score for the query."""
         wanted = _query_stems(query[:LONGEST_QUERY])
         if not wanted:
             return SearchResult(
@@ -102,7 +102,7 @@ class Index:
         return SearchResult(tuple(self.names[place] for place in best))
 
     def _matches(self, term: str) -> dict[int, float]:
-        """How well each tool fits one word: by its best match, so that synonyms do not add up."""
+        """Score each tool for one word by its best match, so that synonyms do not add up."""
         best: dict[int, float] = {}
         own = self._postings.get(term)
         ways = [(term, 1.0)] if own is not None else []
@@ -159,7 +159,7 @@ class Index:
     # ----------------------------------------------------------------- by pattern
 
     def regex(self, pattern: str, limit: int = LIMIT) -> SearchResult:
-        """The tools whose text matches, upper and lower case alike; a match in the name comes first."""
+        """Find the tools that match a pattern, ignoring case; names come first."""
         matches = _matcher(pattern)
         if isinstance(matches, str):
             return SearchResult((), matches)
@@ -182,9 +182,9 @@ class Index:
 
 
 def _query_stems(query: str) -> list[str]:
-    """The stems of a query, each once; words that say nothing count only when there are no others."""
-    said = words(query)
-    telling = [word for word in said if word not in FUNCTION_WORDS] or said
+    """Return the stems of a query, each once; function words only if there are no others."""
+    found = words(query)
+    telling = [word for word in found if word not in FUNCTION_WORDS] or found
     return list(dict.fromkeys(stem(word) for word in telling))
 
 
@@ -193,7 +193,7 @@ def _cap_limit(limit: int) -> int:
 
 
 def _matcher(pattern: str) -> Any:
-    """A function that says whether a text matches; or, for a pattern that is no use, why."""
+    """Build a matcher of texts; for an invalid pattern return the reason."""
     import jsonschema_rs
 
     if not pattern.strip():

@@ -1,4 +1,4 @@
-"""How deferred tools are to be found: the option `tool_search` in all its shapes, checked."""
+"""The option `tool_search` in all its forms, checked."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ class ToolSearch(msgspec.Struct, frozen=True):
 
     @property
     def asks_host(self) -> bool:
-        """Is the search a callback's business?"""
+        """Whether a callback searches."""
         return self.strategy in ("semantic", "host")
 
     @property
     def way(self) -> Strategy:
-        """How Windlass's own search goes."""
+        """The strategy of Windlass's own search."""
         return self.strategy or self.variant
 
     @property
     def wants_client(self) -> str | None:
-        """The first thing asked for that only Windlass's own search can do."""
+        """The first option set that only Windlass's own search supports."""
         if self.way != self.variant:
             return f"strategy={self.strategy!r}"
         if self.budget_tokens is not None:
@@ -95,7 +95,7 @@ class ToolSearch(msgspec.Struct, frozen=True):
 
 
 def as_tool_search(name: str, value: object) -> ToolSearch | None:
-    """The option in any of its shapes: a bool, a variant, a dict, or the object itself."""
+    """Convert the option: a bool, a variant, a dict, or the object itself."""
     if value is None or value is False:
         return None
     if value is True:

@@ -1,4 +1,4 @@
-"""Words as a search sees them: split, brought to a stem, and next to words that mean much the same.
+"""Words for a search: split, stemmed, and related to others of similar meaning.
 
 English, small and general: it knows how people talk of files, mail, money and machines, and nothing
 of any particular tool. What it does not know is compared letter by letter.
@@ -13,7 +13,7 @@ _RUN = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOWEL = re.compile(r"[aeiouy]")
 
-#: Words that say nothing of what is wanted. They are passed over in a query, never in an index.
+#: Function words. They are ignored in a query, never in an index.
 FUNCTION_WORDS = frozenset(
     """a about above after again all also am an and any anyone anything are as at be because been before
     being below between both but by can could did do does doing don down during each else every few
@@ -152,7 +152,7 @@ _IRREGULAR: dict[str, str] = {
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, lower-cased; `open_file` and `openFile` are two, and the second also one.
+    """Split a text into lower-case words; `openFile` gives its parts and the whole.
 
     `words("openFile")` is `["open", "file", "openfile"]`.
     """
@@ -167,7 +167,7 @@ def words(text: str) -> list[str]:
 
 @functools.lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
-    """The part that a word shares with its other forms: `refunds` and `refunded` are `refund`."""
+    """Stem a word: `refunds` and `refunded` are `refund`."""
     word = _IRREGULAR.get(word, word)
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
@@ -200,7 +200,7 @@ def _singular(word: str) -> str:
 
 
 def _single(word: str) -> str:
-    """`stopp` is `stop`."""
+    """Undouble the last letter: `stopp` is `stop`."""
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
         return word[:-1]
     return word
@@ -217,16 +217,16 @@ def _meanings() -> dict[str, frozenset[str]]:
 
 
 def related_stems(stemmed: str) -> frozenset[str]:
-    """Stems of words that mean much the same: `related_stems(stem("bill"))` has that of `invoice`."""
+    """Return stems of similar meaning: `related_stems(stem("bill"))` has that of `invoice`."""
     return _meanings().get(stemmed, frozenset())
 
 
 def trigrams(word: str) -> frozenset[str]:
-    """The word in pieces of three, its ends marked."""
+    """Return the pieces of three letters of a word, its ends marked."""
     marked = f"^{word}$"
     return frozenset(marked[place : place + 3] for place in range(len(marked) - 2))
 
 
 def resemblance(one: frozenset[str], other: frozenset[str]) -> float:
-    """How much of two words' pieces is shared, from 0 to 1."""
+    """Return the share of common pieces of two words, from 0 to 1."""
     return 2 * len(one & other) / (len(one) + len(other))
