@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.events import RunResumed, RunStarted
+from windlass.events import RunResumed, RunStarted, ToolResulted
 from windlass.runtime.runtime import Runtime
 from windlass.testing import call, scripted
 
@@ -452,3 +452,38 @@ async def test_plain_tool_taken_from_a_role_in_the_middle_of_a_run():
         out = await scope.models.generate("go", model=model, caller=ANN, include_tool_trace=True)
         outcomes = [step.outcome for step in out.trace or () if step.type == "tool_result"]
         assert outcomes == ["ok", "denied"]
+
+
+@pytest.mark.parametrize("door", ["generate", "agent", "child", "old_list"])
+async def test_plain_tool_is_bound_by_roles_that_begin_in_the_middle_of_a_run(door: str):
+    roles = w.Roles()
+
+    @w.tool(side_effect_level="none")
+    async def leave() -> str:
+        """Leave."""
+        if roles.is_open:
+            roles.grant("clerk", "tool.other")
+        return "left"
+
+    async with w.Runtime(tools=[leave], roles=roles, environ={}) as scope:
+        tools = scope.tools()
+        if door == "old_list":  # a list that was made before there were roles
+            roles.grant("clerk", "tool.leave")
+        model = scripted(call("leave"), call("leave"), "ok")
+        outcomes: list[str] = []
+        if door == "generate":
+            out = await scope.models.generate(
+                "go", model=model, caller=ANN, include_tool_trace=True
+            )
+            outcomes = [step.outcome for step in out.trace or () if step.type == "tool_result"]
+        elif door == "child":
+            child = w.Agent(model, tools=tools, name="child")
+            lead = w.Agent(scripted(call("child", task="go"), "ok"), tools=[child.as_tool()])
+            out = await lead.run("go", session_id="s", caller=ANN)
+            [child_id] = (await scope.store.info("s")).child_ids
+            entries = await scope.store.read(child_id)
+            outcomes = [e.outcome for e in entries if isinstance(e, ToolResulted)]
+        else:
+            out = await w.Agent(model, tools=tools).run("go", caller=ANN)
+            outcomes = [record.outcome for record in out.tool_calls]
+        assert outcomes == (["ok", "ok"] if door == "old_list" else ["ok", "denied"])

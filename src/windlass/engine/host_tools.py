@@ -53,10 +53,8 @@ class HostTools:
     def tools_for(self, caller: Caller | None) -> list[Tool]:
         """Return the verbs of resources and the tools that the caller may call; None may call all."""
         found: list[Tool] = list(self.resources.tools(caller))
-        if self._scope.roles().is_open:
-            found += [one.inner for one in self._tools]
-        else:
-            found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
+        # Also while nobody has roles: what is granted in the middle of a run holds for its next call.
+        found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
         names = [tool.name for tool in found]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
