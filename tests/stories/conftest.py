@@ -28,6 +28,7 @@ STORED = {
     "test_answer_races",
     "test_approval",
     "test_conversation",
+    "test_discarded_trees",
     "test_generate",
     "test_identity",
     "test_parked_sessions",

@@ -21,7 +21,14 @@ from windlass.engine.decisions import (
 )
 from windlass.engine.environment import Environment
 from windlass.engine.limits import give_up, limits_of
-from windlass.engine.open_questions import OnPending, discard_pending, keep_parked
+from windlass.engine.open_questions import (
+    OnPending,
+    check_not_discarded,
+    discard_of_killed,
+    discard_orphans,
+    discard_pending,
+    keep_parked,
+)
 from windlass.engine.ownership import (
     SessionOwner,
     caller_of_resumed,
@@ -30,7 +37,7 @@ from windlass.engine.ownership import (
 )
 from windlass.engine.session import Opening
 from windlass.errors import NoSuchSession, StaleWriter, TestBroken, whole_text
-from windlass.events import Reminded, RunResumed, RunStarted
+from windlass.events import Reminded, RunEnded, RunResumed, RunStarted
 from windlass.events.policy import Reminder
 from windlass.loop.abort import Abort
 from windlass.loop.calls import close_recorded
@@ -185,8 +192,10 @@ async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:
         await read_children(run.store, journal.session_id, state.spending)
         return keep_parked(run, state)
     if state.parked:
-        discard_pending(run)
+        await discard_pending(run, state)
         state = standing(journal.entries)
+    elif state.view.open:
+        await discard_of_killed(run, state)
     state = _close_open_calls(run, state)
     continue_session(run, state)
     return None
@@ -234,6 +243,8 @@ async def resume(
         if begun is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
         resumed, resumed_by = _check_caller(request, begun, journal, session_id, decisions)
+        if decisions:
+            check_not_discarded(journal.entries, decisions)
         if state.unfinished:
             plan = as_begun(resumed.plan, begun.metadata)
             resumed = msgspec.structs.replace(resumed, plan=plan)
@@ -369,6 +380,8 @@ async def conduct(
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = handle.outcome or task.result()
+    if run.calls.children and outcome.status != "suspended":
+        await discard_orphans(run)
     await _wait_for_observers(run, seals)
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
@@ -397,8 +410,16 @@ async def _end_cancelled(begun: Start, task: asyncio.Task[Outcome]) -> None:
         run.interrupt(DETACHED)
     run.halt()
     await _patiently(task)
+    if run.calls.children and task.done() and _has_ended(run):
+        await discard_orphans(run)
     if run.host.drains:
         await _drain(run, PATIENCE)
+
+
+def _has_ended(run: Run) -> bool:
+    """Tell whether the end of the run is on record, and is not that it is parked."""
+    last = run.journal.entries[-1]
+    return type(last) is RunEnded and last.status != "suspended"
 
 
 async def _wait_for_observers(run: Run, seals: SealScheduler | None) -> None:

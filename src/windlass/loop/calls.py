@@ -366,7 +366,13 @@ def result_of_interrupted(run: Run, turn: Turn, call: ToolCall, reason: str) -> 
     if committed is not None:
         return committed
     tool = run.tools.get(call.name)
-    if call.id in turn.started and (tool is None or tool.effect != "read_only"):
+    effects = call.id in turn.started and (tool is None or tool.effect != "read_only")
+    return build_unfinished_result(call, reason, effects=effects)
+
+
+def build_unfinished_result(call: ToolCall, reason: str, *, effects: bool) -> ToolResult:
+    """Build the result of a call that is not run, or that had started and may have had effects."""
+    if effects:
         words = (
             f"Interrupted ({reason}): {call.name} had started and its outcome is unknown. "
             "Check before trying again."

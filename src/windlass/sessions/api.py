@@ -13,18 +13,20 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
+from windlass.engine.open_questions import Discarder
 from windlass.engine.ownership import (
     BEGIN_TRIES,
     as_seen_by,
     check_session_id,
     owner_metadata,
+    owner_of,
     place_session,
     readable_sessions,
     wait_for_beginner,
 )
 from windlass.engine.session import SessionScope
 from windlass.engine.transcript import Transcript, transcript_of
-from windlass.errors import ConfigError, NoSuchSession, SessionHeld, StoreError, safe_repr
+from windlass.errors import ConfigError, Corrupt, NoSuchSession, SessionHeld, StoreError, safe_repr
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -138,10 +140,14 @@ async def agent_session_list(
 async def agent_session_reset(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> None:
-    """Everything said so far leaves the view; the id and the record stay."""
+    """Everything said so far leaves the view; the id and the record stay.
+
+    What its last run and the children of it wait for is discarded.
+    """
     scope = SessionScope.current(store, caller)
     journal = await scope.home.open(await scope.find(id, "edit"), create=False)
     try:
+        await _discard_children(scope, journal.session_id)
         journal.append(SessionReset())
     finally:
         await journal.close()
@@ -264,10 +270,14 @@ async def agent_session_post(
 async def agent_session_close(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> bool:
-    """Remove the session and everything recorded of it; False when there was none."""
+    """Remove the session and everything recorded of it; False when there was none.
+
+    What children of its last run wait for is discarded.
+    """
     scope = SessionScope.current(store, caller)
     try:
         key = await scope.find(id, "edit")
+        await _discard_children(scope, key)
     except NoSuchSession:
         return False
     return await scope.home.delete(key)
@@ -280,6 +290,16 @@ def _check_id(id: str) -> str:
     if not id or id != id.strip():
         raise ConfigError(f"a session's id is a name without blanks around it, not {id!r}")
     return id
+
+
+async def _discard_children(scope: SessionScope, key: str) -> None:
+    """Discard what the children of a session's last run wait for, where it can be read."""
+    try:
+        entries = await scope.home.read(key)
+    except Corrupt:
+        return
+    discarder = Discarder(scope.home, scope.caller, owner_of(entries), scope.environment.redactor)
+    await discarder.discard_tree_below(key, entries)
 
 
 async def _read(scope: SessionScope, id: str) -> Session:

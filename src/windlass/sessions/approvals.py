@@ -23,6 +23,7 @@ from windlass.events import (
     JournalEntry,
     RunEnded,
     RunStarted,
+    SessionReset,
     ToolDecided,
     ToolResulted,
 )
@@ -158,7 +159,9 @@ def find_approval(wanted: str, waiting: Sequence[PendingApproval]) -> PendingApp
         names = ", ".join(one.id[:12] for one in found[:4])
         raise NoSuchApproval(f"{len(found)} calls are meant by {wanted!r}: {names}; write more")
     hint = nearest(wanted, [one.id for one in waiting])
-    raise NoSuchApproval(f"nothing waits for an answer under {wanted!r}{hint}")
+    raise NoSuchApproval(
+        f"nothing waits for an answer under {wanted!r}{hint}; it was answered, discarded, or never asked"
+    )
 
 
 def _waiting(
@@ -171,7 +174,7 @@ def _waiting(
         match entry:
             case RunStarted():
                 run, asks = entry, {}
-            case IterationStart():
+            case IterationStart() | SessionReset():
                 asks = {}
             case RunEnded() if entry.status != "suspended":
                 asks = {}

@@ -15,6 +15,8 @@ from windlass.json_types import JsonObject, is_object
 from windlass.store.base import InboxItem, InboxKind
 
 HOST = "the host"  # who has answered where nobody is named
+DISCARDED = "discarded"  # what became of a question that nobody may answer any more
+DISCARD_RULE = "on_pending=discard"  # of the decision that says so
 
 
 class AnswerCheck:
@@ -36,6 +38,9 @@ class AnswerCheck:
             match entry:
                 case InboxTaken(item="decision", payload=dict()):
                     self._compare(cast("JsonObject", entry.payload))
+                case ToolDecided(call_id=call_id, action="deny") if entry.rule == DISCARD_RULE:
+                    if call_id in self._open and self._open[call_id] in (None, entry.ask):
+                        raise AlreadyAnswered(call_id, DISCARDED, entry.answered_by or HOST)
                 case ToolDecided(call_id=call_id, action="ask") if call_id in self._open:
                     if self._open[call_id] in (None, entry.ask):
                         del self._open[call_id]
