@@ -470,7 +470,7 @@ async def test_plain_tool_is_bound_by_roles_that_begin_in_the_middle_of_a_run(do
         if door == "old_list":  # a list that was made before there were roles
             roles.grant("clerk", "tool.leave")
         model = scripted(call("leave"), call("leave"), "ok")
-        outcomes: list[str] = []
+        outcomes: list[str | None] = []
         if door == "generate":
             out = await scope.models.generate(
                 "go", model=model, caller=ANN, include_tool_trace=True
