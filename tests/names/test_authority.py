@@ -25,7 +25,7 @@ from windlass.generate.api import FinishReason
 from windlass.generate.options import GenerateOptions
 from windlass.resources import audit
 from windlass.resources.conversation import ConversationTurn
-from windlass.resources.resource import HOOKS, VERBS
+from windlass.resources.row import HOOKS, VERBS
 from windlass.store import model_calls
 from windlass.testing import call, scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server

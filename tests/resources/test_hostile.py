@@ -14,7 +14,7 @@ import pytest
 import windlass as w
 from windlass.resources import fields, query
 from windlass.resources import tx as work
-from windlass.resources.resource import ResourcePlan, plan_of
+from windlass.resources.row import ResourcePlan, plan_of
 
 ANN, EVE = w.Caller("ann", (), "acme"), w.Caller("eve", (), "evil")
 SECRET = "the secret of acme"

@@ -11,7 +11,7 @@ import pytest
 import windlass as w
 from windlass.resources import preview
 from windlass.resources.plan_check import find_last_write
-from windlass.resources.resource import plan_of
+from windlass.resources.row import plan_of
 from windlass.resources.service import ResourceService
 from windlass.resources.tx import Change
 from windlass.testing import call, scripted

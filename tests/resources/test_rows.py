@@ -195,7 +195,7 @@ async def test_two_runtimes_share_rows_through_their_store_and_nothing_else(plac
 
 def test_the_utc_form_sorts_as_time_does():
     times = [datetime(2026, 1, 1, h, tzinfo=UTC) for h in range(3)]
-    from windlass.resources.resource import plan_of
+    from windlass.resources.row import plan_of
 
     stored = [plan_of(Thing).by_name["at"].to_stored(one) for one in times]
     assert stored == sorted(stored) and len({len(one) for one in stored}) == 1

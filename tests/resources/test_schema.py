@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.resources.resource import new_class, plan_of
+from windlass.resources.resource import new_class
+from windlass.resources.row import plan_of
 
 
 def make(*fields: tuple[Any, ...], **more: Any) -> Any:

@@ -19,7 +19,7 @@ from windlass.cli.sessions import id_argument, on_session, store_option
 from windlass.config.loader import load
 from windlass.engine.environment import Environment
 from windlass.json_types import JsonObject
-from windlass.resources.resource import is_resource
+from windlass.resources.row import is_resource
 from windlass.sessions import undo as session_undo
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from windlass.errors import ConfigError, Corrupt, nearest, safe_repr
 from windlass.json_types import JsonObject
 from windlass.loop.run import Run
 from windlass.redaction.redactor import Redactor
-from windlass.resources.resource import Plain
+from windlass.resources.row import Plain
 from windlass.resources.tx import Change
 from windlass.store.base import Store
 from windlass.tools.tool import ToolContext

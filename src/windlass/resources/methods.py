@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.json_types import JsonObject, is_mapping
-from windlass.resources.resource import VERBS, ResourcePlan
+from windlass.resources.row import VERBS, ResourcePlan
 from windlass.resources.tx import ResourceTx
 from windlass.resources.verbs import Verb, check_allowed, id_schema, verb_annotations
 from windlass.tools.arguments.validate import Checker

@@ -20,7 +20,7 @@ from windlass.resources.plan_check import (
     find_last_write,
     find_loose,
 )
-from windlass.resources.resource import ResourcePlan
+from windlass.resources.row import ResourcePlan
 from windlass.resources.service import ResourceService, as_json, denial_result
 from windlass.resources.tx import Change, ResourceTx, tenant_of
 from windlass.resources.verbs import Verb

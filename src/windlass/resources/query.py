@@ -18,7 +18,7 @@ import msgspec
 from windlass.errors import InvalidValue, nearest, safe_repr
 from windlass.json_types import JsonObject, is_list, is_mapping, is_sequence
 from windlass.resources.fields import MOST_INTEGER, SORTED, Field
-from windlass.resources.resource import ResourcePlan, quote_identifier
+from windlass.resources.row import ResourcePlan, quote_identifier
 
 R = TypeVar("R")
 LIMIT = 20

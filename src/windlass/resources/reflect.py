@@ -7,7 +7,8 @@ from typing import Any
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.json_types import JsonObject
-from windlass.resources.resource import VERBS, Layout, Resource, identifier, new_class, path_to_name
+from windlass.resources.resource import Resource, new_class
+from windlass.resources.row import VERBS, Layout, identifier, path_to_name
 from windlass.resources.schema import ColumnInfo, columns_of
 
 READS = ("get", "search")

@@ -25,7 +25,8 @@ from windlass.resources.current import current_resources
 from windlass.resources.methods import methods_of
 from windlass.resources.preview import preview_verb
 from windlass.resources.query import Page
-from windlass.resources.resource import Resource, ResourcePlan, is_resource, keep_plan, plan_of
+from windlass.resources.resource import Resource
+from windlass.resources.row import ResourcePlan, is_resource, keep_plan, plan_of
 from windlass.resources.service import ResourceService, denial_result
 from windlass.resources.undo import RowUndo
 from windlass.resources.verbs import Verb, verbs_of

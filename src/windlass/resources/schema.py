@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.errors import ConfigError
 from windlass.resources.fields import Field, Kind
-from windlass.resources.resource import TENANT, VERSION, ResourcePlan, quote_identifier
+from windlass.resources.row import TENANT, VERSION, ResourcePlan, quote_identifier
 
 _TYPES: dict[str, dict[Kind, str]] = {
     "sqlite": {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL", "bytes": "BLOB"},

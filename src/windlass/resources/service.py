@@ -24,7 +24,8 @@ from windlass.resources.audit import Origin
 from windlass.resources.methods import begin, row_for
 from windlass.resources.plan_check import check_rows, find_expected
 from windlass.resources.query import Page
-from windlass.resources.resource import Resource, ResourcePlan, plan_of
+from windlass.resources.resource import Resource
+from windlass.resources.row import ResourcePlan, plan_of
 from windlass.resources.tx import ResourceTx, tenant_of
 from windlass.resources.verbs import Verb
 from windlass.store.base import Store

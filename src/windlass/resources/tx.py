@@ -26,9 +26,9 @@ from windlass.errors import (
 from windlass.json_types import JsonObject, as_given, is_mapping
 from windlass.resources.fields import integer, text
 from windlass.resources.query import LIMIT, Page, Query, Search
-from windlass.resources.resource import Plain, Resource, ResourcePlan, plan_of
+from windlass.resources.row import Plain, ResourcePlan, Row, plan_of
 
-R = TypeVar("R", bound=Resource)
+R = TypeVar("R", bound=Row)
 _MOST_SCANNED = 10_000  # rows looked at for one page, when a hook hides most of them
 _MOST_ID = 512
 
@@ -67,7 +67,7 @@ class ResourceTx:
         """Run a statement on tables of your own; `?` stands for a parameter."""
         return self._tx.execute(sql, parameters)
 
-    def _plan(self, cls: type[Resource]) -> ResourcePlan:
+    def _plan(self, cls: type[Row]) -> ResourcePlan:
         plan = plan_of(cls)
         if plan not in self._known:
             raise ConfigError(

@@ -17,7 +17,7 @@ from windlass.json_types import JsonObject
 from windlass.resources import audit
 from windlass.resources.audit import AuditRow
 from windlass.resources.preview import origin_of, run_and_roll_back, same_store
-from windlass.resources.resource import HOOKS, Plain, ResourcePlan
+from windlass.resources.row import HOOKS, Plain, ResourcePlan
 from windlass.resources.service import ResourceService
 from windlass.resources.tx import ResourceTx, tenant_of
 from windlass.resources.verbs import Verb, check_allowed

@@ -15,7 +15,8 @@ from windlass.errors import InvalidValue, NotFound, PermissionDenied, safe_repr
 from windlass.json_types import JsonObject
 from windlass.resources.fields import SORTED
 from windlass.resources.query import LIMIT, MOST_CHOICES, MOST_SORTS, Page, Query
-from windlass.resources.resource import HOOKS, Plain, ResourcePlan
+from windlass.resources.resource import Resource
+from windlass.resources.row import HOOKS, Plain, ResourcePlan
 from windlass.resources.tx import (
     ResourceTx,
     call_hook,
@@ -209,10 +210,16 @@ _SCHEMAS: dict[str, Callable[[ResourcePlan], JsonObject]] = {
 # --------------------------------------------------------------------------- what they do
 
 
+def _class_of(plan: ResourcePlan) -> type[Resource]:
+    """Return the class whose verbs a plan runs."""
+    assert issubclass(plan.cls, Resource)
+    return plan.cls
+
+
 def _get(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     id = arguments.get("id")
     if plan.overridden["get"]:
-        made = plan.cls.get(tx, id)
+        made = _class_of(plan).get(tx, id)
         if made is None:
             raise NotFound(f"there is no {plan.name} {safe_repr(id)}")
         row = plan.to_plain(made)
@@ -226,7 +233,7 @@ def _search(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Page[P
     query = query_of(plan, arguments)
     if not plan.overridden["search"]:
         return tx.rows(plan, query, allow=plan.hooks["search"])
-    found = plan.cls.search(tx, query)
+    found = _class_of(plan).search(tx, query)
     seen = [one for one in found.rows if call_hook(one, "allow_read", tx.caller) is None]
     return Page([plan.to_plain(one) for one in seen], found.cursor)
 
@@ -254,7 +261,7 @@ def _create(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     if plan.hooks["create"]:
         check_allowed(made, "allow_create", tx)
     if plan.overridden["create"]:
-        return plan.to_plain(plan.cls.create(tx, values))
+        return plan.to_plain(_class_of(plan).create(tx, values))
     return tx.insert(plan, made)
 
 
@@ -267,7 +274,7 @@ def _update(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     if plan.hooks["update"]:
         check_allowed(after, "allow_update", tx)
     if plan.overridden["update"]:
-        return plan.to_plain(plan.cls.update(tx, id, values, version))
+        return plan.to_plain(_class_of(plan).update(tx, id, values, version))
     return tx.change(plan, before, after, version)
 
 
@@ -276,7 +283,7 @@ def _delete(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     before = tx.known(plan, id)
     permit(tx, plan, "delete", before)
     if plan.overridden["delete"]:
-        return plan.to_plain(plan.cls.delete(tx, id, version))
+        return plan.to_plain(_class_of(plan).delete(tx, id, version))
     tx.drop(plan, before, version)
     return before
 

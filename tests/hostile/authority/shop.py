@@ -17,7 +17,7 @@ import pytest
 
 import windlass as w
 from windlass.resources import audit
-from windlass.resources.resource import ResourcePlan, plan_of
+from windlass.resources.row import ResourcePlan, plan_of
 from windlass.server.generate import generate_app
 from windlass.testing import call, scripted
 
