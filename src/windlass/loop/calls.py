@@ -18,8 +18,8 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
-from windlass.loop.decision import audit_event, refusal_by_tool
 from windlass.loop.policy import invalid_answer
+from windlass.loop.record import audit_event, refusal_by_tool
 from windlass.loop.run import Run, ignore_event
 from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Stop, Suspend

@@ -23,8 +23,7 @@ from windlass.loop.approval_request import (
     unanswered_sources,
 )
 from windlass.loop.calls import prepare_call, settle
-from windlass.loop.decision import audit_event
-from windlass.loop.plan import digest_of
+from windlass.loop.record import audit_event, digest_of
 from windlass.loop.review import Refusal, Review
 from windlass.loop.run import Run, ignore_event
 from windlass.loop.turn import UNNAMED, Ready, Turn

@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from enum import IntEnum
 from typing import Any
 
+from windlass.errors import ConfigError, ModelError
 from windlass.events import (
     BudgetExhausted,
     FinishProposed,
@@ -23,13 +24,17 @@ from windlass.loop.eager import Eager
 from windlass.loop.gate import gate
 from windlass.loop.inbox import hear_item, last_word, take_mail
 from windlass.loop.lifecycle import await_uncancelled, end, start, stop_for_error
-from windlass.loop.model_call import ask
+from windlass.loop.model_call import RunCall, call_model
 from windlass.loop.policy import invalid_answer
+from windlass.loop.reminders import age_reminders
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.messages import Message, Opaque, Text
+from windlass.models.base import Emit, Request
 from windlass.models.view import Strand
+
+MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
 
 
 class Stage(IntEnum):
@@ -184,15 +189,68 @@ def _ask(run: Run) -> Awaitable[object]:
             type(block) is not Opaque for block in items[-1].content
         ):  # a request never ends in the model's own words
             run.hear(Message("user", (Text("Continue."),), "continue"))
-    return _ask_eagerly(run) if run.plan.eager else ask(run, run.emit)
+    return _ask_eagerly(run) if run.plan.eager else _request_turn(run, run.emit)
 
 
 async def _ask_eagerly(run: Run) -> None:
     eager = Eager(run)
     try:
-        await eager.hand_over(await ask(run, eager.watch))
+        await eager.hand_over(await _request_turn(run, eager.watch))
     finally:
         eager.throw_away()  # whatever the reply did not take over
+
+
+async def _request_turn(run: Run, emit: Emit) -> Turn:
+    """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
+    due = len(run.view.reminders)  # what is said from here on is for the next request
+    tail = tuple([one.message for one in run.view.reminders]) if due else ()
+    mended = 0
+    while True:
+        request = Request(run.view.strand.snapshot(), run.view.frame, tail)
+        for shape in run.plan.moments.before_model:
+            shaped = await shape(run, request)
+            if shaped is not None and shaped is not request:
+                if type(shaped) is not Request:
+                    raise invalid_answer(shape, shaped, "a Request or None")
+                if not shaped.messages and not shaped.tail:
+                    raise ConfigError(
+                        f"policy {shape.__self__.name!r} left nothing of the request: no provider "
+                        "answers one without messages"
+                    )
+                request = shaped
+        try:
+            response = await call_model(RunCall(run, request), run.model, request, None, emit)
+        except ModelError as error:
+            mended += 1
+            if mended > MOST_MENDED or not await _recover_from_error(run, error):
+                raise
+            continue
+        if due:
+            run.view.reminders = age_reminders(run.view.reminders, due)
+        run.iteration += 1
+        run.ledger.iterations += 1
+        message = response.message
+        run.view.strand.items.append(message)
+        if run.plan.deliberates:
+            run.journal.flush()
+        calls = message.tool_calls
+        run.turn = turn = Turn(
+            run.number,
+            message,
+            response.stop_reason,
+            response.usage,
+            calls,
+            bool(calls),
+            response.shortened,
+        )
+        return turn
+
+
+async def _recover_from_error(run: Run, error: ModelError) -> bool:
+    for mend in run.plan.moments.on_model_error:
+        if await mend(run, error) is not None:
+            return True
+    return False
 
 
 async def _check(run: Run, turn: Turn) -> Verdict | None:

@@ -20,6 +20,7 @@ from windlass.usage import Usage
 if TYPE_CHECKING:
     from windlass.loop.period import Period
 
+REPLY_TOKENS = 16384  # what a reply may have where nobody says
 MIN_REPLY_TOKENS = 16  # a reply for which there is less room is not asked for
 
 

@@ -14,8 +14,7 @@ import msgspec
 from windlass import seams
 from windlass.errors import BudgetExceeded, ConfigError, Timeout, safe_repr
 from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
-from windlass.loop.ledger import Ledger, ReachedLimit, Reserve
-from windlass.loop.plan import REPLY_TOKENS
+from windlass.loop.ledger import REPLY_TOKENS, Ledger, ReachedLimit, Reserve
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text
 from windlass.models.base import Aside, Emit, Model, Request, Response

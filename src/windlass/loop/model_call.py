@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from windlass import seams
+from windlass.access.caller import Caller
 from windlass.errors import (
     BadReply,
-    ConfigError,
-    ModelError,
     TestBroken,
     attribute,
     error_text,
@@ -21,81 +20,25 @@ from windlass.events import (
     BudgetExhausted,
     CallReserved,
     HistoryRepaired,
+    JournalEntry,
     Replied,
     ReplyFailed,
 )
 from windlass.loop.intercept import Around
-from windlass.loop.ledger import ReachedLimit, Reserve
+from windlass.loop.ledger import Ledger, ReachedLimit, Reserve
 from windlass.loop.meter import Attempt, CallMeter, FailedRequest, OutOfBudget
-from windlass.loop.policy import invalid_answer
-from windlass.loop.reminders import age_reminders
 from windlass.loop.reply import accept_reply, attempts_of, repair_reply
-from windlass.loop.turn import Turn
-from windlass.messages import Message, characters
-from windlass.models.base import Aside, Emit, Model, Request, Response, silent
-from windlass.models.estimates import fill_usage, weigh_frame
+from windlass.loop.state import CallState, ViewState
+from windlass.loop.verdict import Stop, Suspend
+from windlass.messages import Message
+from windlass.models.base import Aside, Emit, Frame, Model, Request, Response, silent
+from windlass.models.estimates import fill_usage
 from windlass.models.history import audit, repair
 from windlass.models.meter import current_meter
 from windlass.models.view import View
+from windlass.redaction.redactor import Redactor
+from windlass.store.base import Journal
 from windlass.usage import NO_USAGE
-
-if TYPE_CHECKING:
-    from windlass.loop.run import Run
-
-MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
-
-
-async def ask(run: Run, emit: Emit) -> Turn:
-    """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
-    due = len(run.view.reminders)  # what is said from here on is for the next request
-    tail = tuple([one.message for one in run.view.reminders]) if due else ()
-    mended = 0
-    while True:
-        request = Request(run.view.strand.snapshot(), run.view.frame, tail)
-        for shape in run.plan.moments.before_model:
-            shaped = await shape(run, request)
-            if shaped is not None and shaped is not request:
-                if type(shaped) is not Request:
-                    raise invalid_answer(shape, shaped, "a Request or None")
-                if not shaped.messages and not shaped.tail:
-                    raise ConfigError(
-                        f"policy {shape.__self__.name!r} left nothing of the request: no provider "
-                        "answers one without messages"
-                    )
-                request = shaped
-        try:
-            response = await call_model(RunCall(run, request), run.model, request, None, emit)
-        except ModelError as error:
-            mended += 1
-            if mended > MOST_MENDED or not await _recover_from_error(run, error):
-                raise
-            continue
-        if due:
-            run.view.reminders = age_reminders(run.view.reminders, due)
-        run.iteration += 1
-        run.ledger.iterations += 1
-        message = response.message
-        run.view.strand.items.append(message)
-        if run.plan.deliberates:
-            run.journal.flush()
-        calls = message.tool_calls
-        run.turn = turn = Turn(
-            run.number,
-            message,
-            response.stop_reason,
-            response.usage,
-            calls,
-            bool(calls),
-            response.shortened,
-        )
-        return turn
-
-
-async def _recover_from_error(run: Run, error: ModelError) -> bool:
-    for mend in run.plan.moments.on_model_error:
-        if await mend(run, error) is not None:
-            return True
-    return False
 
 
 class ModelCallScope(CallMeter):
@@ -224,6 +167,47 @@ async def _reserve(
     return request
 
 
+class CallingRun(Protocol):
+    """What a model call uses of the run that makes it."""
+
+    model: Model
+    ledger: Ledger
+    calls: CallState
+    view: ViewState
+    journal: Journal
+    caller: Caller
+    redactor: Redactor | None
+    around: Around | None
+    interruption: Stop | Suspend | None
+    record: Callable[[JournalEntry], None]
+
+    @property
+    def messages(self) -> View:
+        """The view: what the model has seen and said."""
+        ...
+
+    @property
+    def reply_tokens(self) -> int:
+        """What a reply may have that nobody limits."""
+        ...
+
+    def note(self, event: JournalEntry | str) -> None:
+        """Put something on the record."""
+        ...
+
+    def reframe(self, frame: Frame, why: str) -> None:
+        """Put a frame on the record."""
+        ...
+
+    def reshape(self, span: tuple[int, int], messages: Sequence[Message], why: str) -> None:
+        """Replace messages of the view."""
+        ...
+
+    async def store_record(self) -> None:
+        """Wait until all that is recorded is stored."""
+        ...
+
+
 class RunCall(ModelCallScope):
     """A model call of a run: `await call_model(RunCall(run, request), model, request, "judge")`.
 
@@ -232,7 +216,7 @@ class RunCall(ModelCallScope):
 
     purpose: str | None = None
 
-    def __init__(self, run: Run, request: Request, *, closing: bool = False) -> None:
+    def __init__(self, run: CallingRun, request: Request, *, closing: bool = False) -> None:
         self.run, self.request, self.ledger = run, request, run.ledger
         self.ids = run.calls.ids
         if closing:
@@ -247,11 +231,11 @@ class RunCall(ModelCallScope):
     @property
     def output(self) -> int:
         """What a reply may have that nobody limits, in tokens."""
-        return self.run.plan.reply_tokens
+        return self.run.reply_tokens
 
     def estimate(self, request: Request) -> int:
         """Estimate the tokens of a request."""
-        return estimate_request_of(self.run, request)
+        return self.run.view.estimate(request)
 
     def book(self, made: FailedRequest | Aside) -> None:
         """Record a request that came to nothing while its call goes on."""
@@ -442,7 +426,7 @@ class RunCall(ModelCallScope):
         return error
 
 
-def _is_cancelled(run: Run) -> bool:
+def _is_cancelled(run: CallingRun) -> bool:
     """Tell whether somebody cancels the run, or the task that asks."""
     task = asyncio.current_task()
     return run.interruption is not None or task is None or task.cancelling() > 0
@@ -486,7 +470,7 @@ def _category(error: BaseException) -> str:
     return attribute(error, "category") or "model_error"
 
 
-def _check_pairing(run: Run, request: Request) -> Request:
+def _check_pairing(run: CallingRun, request: Request) -> Request:
     """Return the request once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
     strand = messages.strand if type(messages) is View else None
@@ -503,14 +487,3 @@ def _check_pairing(run: Run, request: Request) -> Request:
         return msgspec.structs.replace(request, messages=tuple(mended))
     run.reshape((0, len(messages)), mended, "history_repaired")
     return msgspec.structs.replace(request, messages=run.messages)
-
-
-def estimate_request_of(run: Run, request: Request) -> int:
-    """Estimate the tokens of a request; what was counted stays counted."""
-    messages = request.messages
-    weight = weigh_frame(request.frame) + characters(request.tail)
-    if type(messages) is View:
-        weight += run.view.count_characters(messages.strand, len(messages))
-    else:
-        weight += characters(messages)
-    return weight // 4 + 1

@@ -33,13 +33,12 @@ from windlass.events import (
 )
 from windlass.events.policy import Reminder
 from windlass.json_types import JsonObject
-from windlass.loop.deadline import CallTimer, Deadline
-from windlass.loop.decision import refusal_by_tool
 from windlass.loop.facts import FactReader, Facts
 from windlass.loop.ledger import Ledger
 from windlass.loop.model_call import RunCall, call_model
-from windlass.loop.plan import Plan, frame_entry, keepable, plain
+from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy
+from windlass.loop.record import check_storable, frame_entry, refusal_by_tool, to_plain
 from windlass.loop.reminders import add_reminder, reminder_entry
 from windlass.loop.sinks import (
     REPLY_ENDS,
@@ -50,7 +49,7 @@ from windlass.loop.sinks import (
     fan_out,
     ignore_event,
 )
-from windlass.loop.state import CallState, HostState, ViewState
+from windlass.loop.state import CallState, CallTimer, Deadline, HostState, ViewState
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text
@@ -127,7 +126,7 @@ class Run:
         With `ttl` it is a reminder at the tail of that many requests, and not part of the view.
         """
         for one in (text, kind):
-            if type(plain(one, "what a policy says")) is not str:
+            if type(to_plain(one, "what a policy says")) is not str:
                 raise ConfigError(f"a policy says text, not {safe_repr(one)}")
         if ttl is not None and (type(ttl) is not int or ttl < 1):
             raise ConfigError(f"ttl is a whole number of requests from 1, not {safe_repr(ttl)}")
@@ -174,7 +173,7 @@ class Run:
 
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
         """Put something on the record: one of the events, or a name and data of your own."""
-        keepable((event, data), "a note")
+        check_storable((event, data), "a note")
         if isinstance(event, (Replied, ReplyFailed)):
             raise ConfigError("a model call is put on record by run.ask, never by a note")
         self.record(Noted(event, detach(data)) if isinstance(event, str) else event)
@@ -188,7 +187,7 @@ class Run:
 
     def remember(self, policy: Policy[Any], value: Any) -> None:
         """Keep the policy's memory, journaled with this moment."""
-        kept = plain(value, f"what {policy.name} remembers")
+        kept = to_plain(value, f"what {policy.name} remembers")
         self.memory[policy.name] = value
         self.record(Remembered(policy.name, kept, policy.keeps))
 
@@ -252,6 +251,11 @@ class Run:
         await self.journal.durable()
 
     # ----------------------------------------------------------------- what the kernel uses
+
+    @property
+    def reply_tokens(self) -> int:
+        """What a reply may have that nobody limits."""
+        return self.plan.reply_tokens
 
     def hear(self, message: Message) -> None:
         """Add a message to the view, or keep it until the open calls are answered."""

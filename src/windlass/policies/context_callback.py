@@ -13,8 +13,8 @@ import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Reshaped
-from windlass.loop.plan import keepable
 from windlass.loop.policy import Policy
+from windlass.loop.record import check_storable
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Frame, Request
@@ -133,7 +133,7 @@ class ContextCallback(Policy[None]):
         if system is not None:
             if not isinstance(system, str):
                 raise ConfigError(f"{self.option}: system is a text, not {safe_repr(system)}")
-            keepable(system, f"the system from {self.option}")
+            check_storable(system, f"the system from {self.option}")
         return fields.get("messages"), system
 
 

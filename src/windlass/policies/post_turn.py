@@ -9,8 +9,8 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.loop.plan import plain
 from windlass.loop.policy import Policy
+from windlass.loop.record import to_plain
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Stop, Verdict
@@ -191,5 +191,5 @@ def _parse_answer(answer: object) -> Mapping[str, Any]:
         given = fields.get(key)
         if given is not None and not isinstance(given, Mapping):
             raise ConfigError(f"post_turn_callback: {key} is a dict, not {safe_repr(given)}")
-        plain(given, f"post_turn_callback: {key}")
+        to_plain(given, f"post_turn_callback: {key}")
     return fields

@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.detach import detach
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.loop.plan import keepable
+from windlass.loop.record import check_storable
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, Role, Text, ToolCall, ToolResult, as_blocks
 from windlass.models.history import audit, repair
@@ -111,7 +111,7 @@ def message_in(run: Run, item: object, who: str, kind: str | None = None) -> Mes
             f"{safe_repr(message.role)}{nearest(str(message.role), ROLES)}"
         )
     _in_place(message, who)
-    keepable(message, f"a message from {who}")
+    check_storable(message, f"a message from {who}")
     return message if run.redactor is None else run.redactor.value(message)
 
 

@@ -11,8 +11,8 @@ import msgspec
 from windlass.detach import detach
 from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.events import HistoryRepaired
-from windlass.loop.plan import keepable
 from windlass.loop.policy import Policy
+from windlass.loop.record import check_storable
 from windlass.loop.run import Run
 from windlass.messages import Message, as_messages
 from windlass.models.base import Request
@@ -76,7 +76,7 @@ def parse_messages(answer: object) -> list[Message]:
         )
     try:
         messages = [message for item in items for message in as_messages(item)]
-        keepable(messages, "what it returns")
+        check_storable(messages, "what it returns")
         # what was put together by hand may hold anything: it is checked as if it had been stored
         return msgspec.convert(msgspec.to_builtins(messages), list[Message])
     except (TypeError, ValueError, RecursionError, ConfigError) as error:
