@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from windlass.loop.run import Run
 from windlass.loop.verdict import Suspend
 
@@ -11,13 +13,12 @@ from windlass.loop.verdict import Suspend
 DETACHED = Suspend("detached", initiator="operator")
 
 
-class UnderWay:
+class UnderWay(msgspec.Struct, frozen=True, eq=False):
     """A run under way: `park()` may be called from any thread."""
 
-    __slots__ = ("agent", "park", "run")
-
-    def __init__(self, run: Run, agent: object, park: Callable[[], None]) -> None:
-        self.run, self.agent, self.park = run, agent, park
+    run: Run
+    agent: object  # whose run it is
+    park: Callable[[], None]
 
 
 under_way: set[UnderWay] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
@@ -59,7 +60,7 @@ from windlass.loop.spend import read_children
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.messages import Message
 from windlass.models.meter import RunScope, current_run
-from windlass.observe.telemetry import in_use
+from windlass.observe.telemetry import TRACE_MODULE
 from windlass.policies.preview.mode import MODE, as_begun
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
@@ -395,7 +396,7 @@ def _with_spans(
     run: Run, driving: Coroutine[Any, Any, Outcome], environment: Environment
 ) -> Coroutine[Any, Any, Outcome]:
     """Let OpenTelemetry trace the run, if the program uses it; a replay is not traced."""
-    if run.around is not None or not in_use():
+    if run.around is not None or TRACE_MODULE not in sys.modules:
         return driving
     # Loaded only by programs that trace.
     from windlass.observe.otel import trace_run

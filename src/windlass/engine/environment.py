@@ -256,7 +256,7 @@ class Environment:
             for secret in self.config.secrets():
                 self._redactor.add(secret)
             _log_filter.redactors.add(self._redactor)
-        return self._redactor if len(self._redactor) else None
+        return None if self._redactor.is_empty else self._redactor
 
     def redact(self, value: T) -> T:
         """Return the value without known secrets: `await home.post(id, kind, env.redact(payload))`."""

@@ -64,10 +64,10 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
         if session_id is not None:
             await check_session_id(self.environment, self.home, session_id)
         if session_id is None:
-            if self.owner is None:
+            if self.owner is None and not self._is_host:
                 check_new_owner(self.environment, self.caller)
             return await self._open(seams.new_id("session"), metadata=self._metadata())
-        if is_host(self.caller) and self.owner in (None, HOST):
+        if self._is_host:
             return await self._taken_over(session_id, metadata=None)
         if self.owner is not None:
             await check_child(self.home, session_id, self.owner)
@@ -122,8 +122,12 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
         name = None if self.caller is None else self.environment.redact(str(self.caller))
         return await self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
 
+    @property
+    def _is_host(self) -> bool:
+        """Whether the session is the host's own: of that no owner is on record."""
+        return is_host(self.caller) and self.owner in (None, HOST)
+
     def _metadata(self) -> dict[str, Any] | None:
-        if self.owner is None:
-            return owner_metadata(self.caller)
-        plain = self.owner == HOST and is_host(self.caller)
-        return None if plain else with_owner(self.owner)
+        if self._is_host:
+            return None
+        return owner_metadata(self.caller) if self.owner is None else with_owner(self.owner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -22,7 +23,7 @@ from windlass.loop.sinks import CleanShow
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.wrappers.base import Holding
 from windlass.models.wrappers.pauses import PauseContinuation
-from windlass.observe.telemetry import in_use
+from windlass.observe.telemetry import TRACE_MODULE
 from windlass.store.model_calls import ModelCall, via_of
 from windlass.usage import NO_USAGE, Usage
 
@@ -138,7 +139,7 @@ _UNBOOKED = (BudgetExceeded, TestBroken, KeyboardInterrupt, SystemExit, Generato
 
 def _find_spans(environment: Environment) -> Around | None:
     """Find what records the call as a span, where somebody records them."""
-    if not in_use():
+    if TRACE_MODULE not in sys.modules:
         return None
     from windlass.observe.otel import spans_of_call
 

@@ -267,7 +267,7 @@ class Run:
         if self.turn is not None and self.turn.open:
             self.view.held.append(message)
         else:
-            self.view.strand.items.append(message)
+            self.view.strand.append(message)
 
     def add_reminder(self, entry: Reminded) -> None:
         """Add a reminder to those that are due."""

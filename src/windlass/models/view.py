@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
-from windlass.messages import Message
+from windlass.messages import Message, Text
 
 
 class Strand:
@@ -23,6 +23,13 @@ class Strand:
         self.derived: dict[str, Strand] | None = None
         self.audited = 0  # messages in which every call is known to have its result
         self.weights: list[int] = []  # characters up to each message, for whoever asks for the size
+
+    def append(self, message: Message) -> None:
+        """Append a message; text of the user after complete rounds leaves no call to check."""
+        if self.audited == len(self.items) and message.role == "user":
+            if all([type(block) is Text for block in message.content]):
+                self.audited += 1
+        self.items.append(message)
 
     def snapshot(self) -> View:
         """Return the messages as they are now, without later ones."""

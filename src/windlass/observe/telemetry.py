@@ -1,8 +1,7 @@
-"""The section `[telemetry]` of `windlass.toml`, and whether there is anything to it here."""
+"""The section `[telemetry]` of `windlass.toml`, and what shows that a program traces."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +25,5 @@ class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 sections.register("telemetry", TelemetryConfig)
 
 
-def in_use() -> bool:
-    """Does this program use OpenTelemetry at all? One look into a dict."""
-    return "opentelemetry.trace" in sys.modules
+#: In `sys.modules` of a program that uses OpenTelemetry.
+TRACE_MODULE = "opentelemetry.trace"

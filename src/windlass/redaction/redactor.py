@@ -131,6 +131,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str | Secret] = ()) -> None:
         self._secrets: dict[str, int] = {}  # each with the number of those who added it
+        self.is_empty = True  # no secret is known
         self._lock = threading.RLock()  # a model may be collected, and its keys forgotten, anywhere
         self._known: Forms | None = None  # made anew at the first search after a change
         for secret in secrets:
@@ -152,6 +153,7 @@ class Redactor:
                 if each not in self._secrets:
                     self._known = None
                 self._secrets[each] = self._secrets.get(each, 0) + 1
+                self.is_empty = False
         return bool(taken)
 
     def forget(self, value: str | Secret) -> None:
@@ -162,6 +164,7 @@ class Redactor:
                 if not self._secrets[each]:
                     del self._secrets[each]
                     self._known = None
+            self.is_empty = not self._secrets
 
     @property
     def forms(self) -> Forms:
@@ -384,7 +387,7 @@ class RedactingFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Clean the record in place."""
-        if len(self._redactor):
+        if not self._redactor.is_empty:
             self._clean_message(record)
             self._clean_exception(record)
             for name, value in record.__dict__.items():

@@ -136,7 +136,7 @@ class ScriptedModel(Model):
             return usage.cost_usd
         if callable(self._price):
             return self._price(usage)
-        return usage.total_tokens * self._price / 1_000_000
+        return usage.total_tokens * self._price / 1_000_000 if self._price else 0.0
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Return the next reply."""
