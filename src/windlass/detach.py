@@ -1,4 +1,4 @@
-"""Copies of what is on the record, for whoever may look at it and must not change it."""
+"""Copies of recorded values, which a reader may look at and must not change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def detach(value: T) -> T:
-    """The value, with every dict and list in it copied; itself, where there is none to copy."""
+    """Copy every dict and list in a value; return it as it is where there is none."""
     kind = type(value)
     if kind in _PLAIN:
         return value

@@ -295,7 +295,7 @@ class TestBroken(WindlassError, AssertionError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing when no known name is close."""
+    """Build `; did you mean 'x'?`, or nothing when no known name is close."""
     if len(name) > 200:  # nothing is close to that, and finding out would take long
         return ""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
@@ -303,7 +303,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def error_text(error: BaseException, limit: int = 8192) -> str:
-    """An error's words: whole characters, of a bounded length, never an exception of its own."""
+    """Return an error's message: valid text, of a bounded length; never raises."""
     try:
         text = whole_text(str(error))
     except Exception:
@@ -312,7 +312,7 @@ def error_text(error: BaseException, limit: int = 8192) -> str:
 
 
 def attribute(error: BaseException, name: str) -> str | None:
-    """What the error says of itself under this name, if it is a text or a number."""
+    """Return an attribute of the error, if it is a text or a number."""
     try:
         value = getattr(error, name, None)
     except Exception:
@@ -323,14 +323,14 @@ def attribute(error: BaseException, name: str) -> str | None:
 
 
 def whole_text(text: str) -> str:
-    """The text with halves of characters (lone surrogates) replaced by `?`."""
+    """Replace halves of characters (lone surrogates) by `?`."""
     if text.isascii():
         return text
     return text.encode(errors="replace").decode()
 
 
 def safe_repr(value: object, limit: int = 80) -> str:
-    """A value in an error's words: its `repr`, cut, and never an exception of its own."""
+    """Return the `repr` of a value for an error message, cut; never raises."""
     try:
         text = repr(value)
     except Exception:

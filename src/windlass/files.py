@@ -1,4 +1,4 @@
-"""Files that somebody else may have put there: read and written if regular, of a sensible size, of this user.
+"""Files in folders that are not trusted: regular, of bounded size, of this user.
 
 A project folder can be a download. A FIFO in it blocks whoever opens it, a device has no end, and a
 file that another user can write says what that user wants.
@@ -17,7 +17,7 @@ _log = logging.getLogger("windlass")
 
 
 def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
-    """The content of a regular file of at most `limit` bytes: `read_regular("windlass.toml")`.
+    """Read a regular file of at most `limit` bytes: `read_regular("windlass.toml")`.
 
     Anything else raises `OSError` and is never waited for.
     """
@@ -41,7 +41,7 @@ def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
 
 
 def owner_problem(path: str | os.PathLike[str]) -> str | None:
-    """Why the file cannot speak for this user: another's, or writable by others. None: it can.
+    """Return why the file cannot be trusted: another's, or writable by others; else None.
 
     Files of root are taken: root can do anything anyway.
     """
@@ -64,7 +64,7 @@ def open_private(
     make_folders: bool = False,
     linked_folders: bool = False,
 ) -> int:
-    """A descriptor to write a file of this user's with: `open_private("audit.log", append=True)`.
+    """Open a file of this user for writing: `open_private("audit.log", append=True)`.
 
     The file is made when missing, with `make_folders` its folders too, for this user alone. A symbolic link in its
     place, or on the way to it unless `linked_folders`, another's file and whatever is no regular
@@ -92,7 +92,7 @@ def open_private(
 
 
 def _refuse_links(place: str, linked_folders: bool) -> None:
-    """Raise for a link in the file's place, or on the way to it that the system did not make."""
+    """Raise for a link in the file's place, or in its path unless the system made it."""
     if os.path.islink(place):
         raise OSError(None, "it is a symbolic link", place)
     folder = os.path.dirname(place)
@@ -106,7 +106,7 @@ def _refuse_links(place: str, linked_folders: bool) -> None:
 
 
 def check_private(path: str | os.PathLike[str], *, linked_folders: bool = False) -> None:
-    """Raise `OSError` where `open_private` would, without opening the file: `check_private("cache.db")`.
+    """Raise `OSError` where `open_private` would: `check_private("cache.db")`.
 
     For files that something else opens; a file of this user's becomes readable by nobody else.
     """
@@ -128,7 +128,7 @@ def write_private(
     linked_folders: bool = False,
     keep_mode: bool = False,
 ) -> None:
-    """Replace a file of this user's at once, readable by nobody else: `write_private("a.json", b"{}")`.
+    """Replace a file at once, readable by this user only: `write_private("a.json", b"{}")`.
 
     What `open_private` refuses raises `OSError` here too. With `keep_mode` a file that is there
     stays as readable as it was.
@@ -158,7 +158,7 @@ def write_private(
 
 
 def _check_owned(status: os.stat_result, place: str) -> None:
-    """Raise unless it is a regular file of this user's with one name."""
+    """Raise unless it is a regular file of this user with one name."""
     if not stat.S_ISREG(status.st_mode):
         raise OSError(None, "it is not a regular file", place)
     if hasattr(os, "geteuid"):

@@ -1,4 +1,4 @@
-"""Globs over names and over paths. None of them takes longer for a hostile text than for another."""
+"""Globs over names and paths, in linear time also for hostile texts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def _compile_glob(pattern: str) -> re.Pattern[str]:
 
 
 def like(pattern: str, text: str) -> bool:
-    """Does the name fit? `*` stands for anything: `like("read_*", "read_file")`."""
+    """Check a name against a glob with `*`: `like("read_*", "read_file")`."""
     return _compile_glob(pattern).match(text) is not None
 
 
 def match_name(patterns: Iterable[str], name: str) -> bool:
-    """Does a tool's or a verb's name fit one of the globs? `match_name(["read_*"], "read_file")`."""
+    """Check a name against several globs: `match_name(["read_*"], "read_file")`."""
     return any([like(pattern, name) for pattern in patterns])
 
 
 def path_like(pattern: str, path: str) -> bool:
-    """Does the path fit? `*` stays within a folder, `**` does not: `path_like("src/**", "src/a/b")`."""
+    """Check a path; `*` stays in a folder, `**` does not: `path_like("src/**", "src/a/b")`."""
     wanted, parts = pattern.split("/"), path.split("/")
     fits = {0}  # how many parts the pieces so far may stand for
     for piece in wanted:

@@ -1,4 +1,4 @@
-"""The alphabet of session ids, tenants and agent names: they end up in files, logs, addresses and shells."""
+"""The characters of session ids, tenants and agent names, which files and logs contain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTROLS: Final = re.compile(
 
 
 def check_identifier(value: str, what: str) -> str:
-    """The value, if it is a plain name: `check_identifier("review-7", "session_id")`.
+    """Check that a value is a plain name: `check_identifier("review-7", "session_id")`.
 
     Letters and digits of any script, and `. _ - : @ / % + = ~`; `ConfigError` otherwise.
     """
@@ -37,7 +37,7 @@ def check_identifier(value: str, what: str) -> str:
 
 
 def check_label(value: str, what: str) -> str:
-    """The value, if it is one line of text: `check_label("ticket 7 of Ann", "request_id")`.
+    """Check that a value is one line: `check_label("ticket 7 of Ann", "request_id")`.
 
     For ids that others made up and that no file is named after: any text without control characters,
     of at most 1000 characters; `ConfigError` otherwise.
@@ -51,7 +51,7 @@ def check_label(value: str, what: str) -> str:
 
 
 def to_title(text: str, length: int) -> str:
-    """A title of one line from free text: `to_title("Hello\\nthere", 80)` is `Hello there`.
+    """Make a title of one line: `to_title("Hello\\nthere", 80)` is `Hello there`.
 
     Control characters are replaced by U+FFFD: a title is printed in lists.
     """
@@ -59,7 +59,7 @@ def to_title(text: str, length: int) -> str:
 
 
 def child_session_id(session_id: str, call_id: str) -> str:
-    """The session of an agent that a call of this session asked: `review.call_1`.
+    """Build the session id of an agent that a call started: `review.call_1`.
 
     A call's id is what a model made up: whatever is odd in it is escaped.
     """
@@ -70,6 +70,6 @@ def child_session_id(session_id: str, call_id: str) -> str:
 
 
 def call_of_child(session_id: str, child_id: str) -> str | None:
-    """The id of the call that began a child's session; None: it is no such child."""
+    """Return the id of the call that began a child's session, or None."""
     prefix = f"{session_id}."
     return unquote(child_id.removeprefix(prefix)) if child_id.startswith(prefix) else None

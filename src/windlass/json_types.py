@@ -15,27 +15,27 @@ JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | flo
 
 
 def is_object(value: object) -> TypeIs[JsonObject]:
-    """Tell whether decoded JSON is an object."""
+    """Check whether decoded JSON is an object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeIs[list[Any]]:
-    """Tell whether a value is a list."""
+    """Check whether a value is a list."""
     return isinstance(value, list)
 
 
 def is_sequence(value: object) -> TypeIs[list[Any] | tuple[Any, ...]]:
-    """Tell whether a value is a list or a tuple."""
+    """Check whether a value is a list or a tuple."""
     return isinstance(value, (list, tuple))
 
 
 def is_mapping(value: object) -> TypeIs[Mapping[Any, Any]]:
-    """Tell whether a value is a mapping, of whatever keys."""
+    """Check whether a value is a mapping, with any keys."""
     return isinstance(value, Mapping)
 
 
 def is_iterable(value: object) -> TypeIs[Iterable[Any]]:
-    """Tell whether a value can be iterated over."""
+    """Check whether a value can be iterated over."""
     return isinstance(value, Iterable)
 
 

@@ -1,4 +1,4 @@
-"""What is said between people, models and tools: a role and a tuple of blocks.
+"""Messages between people, models and tools: a role and a tuple of blocks.
 
 Frozen, provider-neutral. Wires translate at the edge; what only one provider understands rides in
 `Opaque` blocks (or a block's own `opaque` field), bound to the provider and model that made it.
@@ -29,7 +29,7 @@ Outcome: TypeAlias = Literal[
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Who made a provider-native value: it is echoed only to the same provider and model."""
+    """The provider and model that made a native value, which is sent back only to them."""
 
     provider: str
     model: str
@@ -75,7 +75,7 @@ class ToolCall(
 class Image(
     msgspec.Struct, frozen=True, tag="image", tag_field="type", omit_defaults=True, gc=False
 ):
-    """A picture by `url`, or as base64 `data` with its `media_type`."""
+    """An image by `url`, or as base64 `data` with its `media_type`."""
 
     data: str | None = None
     media_type: str = "image/png"
@@ -94,7 +94,7 @@ class Document(
 
 
 class Opaque(msgspec.Struct, frozen=True, tag="opaque", tag_field="type", gc=False):
-    """A provider-native block nobody else understands, kept and echoed as it came."""
+    """A provider-native block, kept and sent back as it came."""
 
     origin: Origin
     data: Any
@@ -126,7 +126,7 @@ class ToolResult(
 
     @property
     def text(self) -> str:
-        """The words of the answer, without pictures."""
+        """The text of the answer, without media."""
         if isinstance(self.content, str):
             return self.content
         return "".join(block.text for block in self.content if isinstance(block, Text))
@@ -136,7 +136,7 @@ Block: TypeAlias = Union[Text, Thinking, ToolCall, ToolResult, Image, Document, 
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One thing said: `Message("user", "hi")` or `Message("assistant", (Text("hi"), ToolCall(…)))`.
+    """One message: `Message("user", "hi")`, `Message("assistant", (Text("hi"), ToolCall(…)))`.
 
     `kind` says why the runtime spoke in a user's place (`nudge`, `feedback`, …).
     """
@@ -151,7 +151,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The words of the message, joined."""
+        """The text blocks of the message, joined."""
         return "".join([block.text for block in self.content if type(block) is Text])
 
     @property
@@ -172,7 +172,7 @@ class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def as_blocks(content: object) -> tuple[Block, ...]:
-    """Blocks from what a person writes: a string, a block, a dict, or several of them."""
+    """Convert a string, a block, a dict, or several of them to blocks."""
     if isinstance(content, str):
         return (Text(content),)
     if isinstance(content, (Text, Thinking, ToolCall, ToolResult, Image, Document, Opaque)):
@@ -188,7 +188,7 @@ def as_blocks(content: object) -> tuple[Block, ...]:
 
 
 def as_messages(prompt: object) -> tuple[Message, ...]:
-    """Messages from a prompt: a string, a message, a dict with `role`, or a list of them."""
+    """Convert a prompt to messages: a string, a message, a dict with `role`, or a list."""
     if isinstance(prompt, Message):
         return (prompt,)
     if isinstance(prompt, str):
@@ -209,7 +209,7 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
 
 
 def estimate_tokens(messages: object) -> int:
-    """Roughly the tokens of messages, nobody asked: `estimate_tokens([Message("user", "hello")])`.
+    """Estimate the tokens of messages: `estimate_tokens([Message("user", "hello")])`.
 
     Four letters to a token, of words, results and the JSON of arguments; digits, signs and scripts
     that take more tokens count more. A picture counts as 1,600 tokens.
@@ -218,7 +218,7 @@ def estimate_tokens(messages: object) -> int:
 
 
 def characters(messages: Iterable[Message]) -> int:
-    """The characters of messages, as estimates count them: four to a token."""
+    """Count the characters of messages for estimates: four to a token."""
     total = 0
     for message in messages:
         for block in message.content:
@@ -239,7 +239,7 @@ def characters(messages: Iterable[Message]) -> int:
 
 
 def _table() -> bytes:
-    """What a byte of UTF-8 counts: the first of a character for the whole of it."""
+    """Build the weight of each byte of UTF-8: a character counts by its first byte."""
     weights = bytearray([1] * 0x80 + [0] * 0x80)
     for first, last, weight in (
         (0xC2, 0xCB, 3),  # Latin with marks
@@ -261,7 +261,7 @@ _DENSE = bytes(code for code in range(0x21, 0x7F) if not 0x61 <= code <= 0x7A)
 
 
 def weigh_text(text: str) -> int:
-    """The characters of a text as estimates count them: four to a token, by measured tokenizers.
+    """Count the characters of a text for estimates: four to a token, as measured.
 
     Capitals, digits and signs above the share that prose has are a token each: base64, hexadecimal,
     tables and JSON are counted as what they take, and not as words.

@@ -1,4 +1,4 @@
-"""Where the outside world comes in: time, ids, sleep, randomness, and named points.
+"""Seams to the outside world: time, ids, sleep, randomness, and named points.
 
 Nothing else in Windlass reads a clock or a random source, so a test can put its own in place and
 run a day in a second, or kill the process at `point("journal.after_commit")`.
@@ -29,7 +29,7 @@ if hasattr(os, "register_at_fork"):  # a child must not hand out its parent's
 
 
 def new_id(prefix: str) -> str:
-    """A fresh id nobody else has: `new_id("run")` -> `run_5f2c…`."""
+    """Build a unique id: `new_id("run")` -> `run_5f2c…`."""
     while True:
         try:
             return f"{prefix}_{_fresh.pop()}"
@@ -39,7 +39,7 @@ def new_id(prefix: str) -> str:
 
 
 def point(name: str) -> None:
-    """A named place in the code. Inert, unless a test watches."""
+    """Mark a named place in the code, which does nothing unless a test watches."""
     if _reached is not None:
         _reached(name)
 

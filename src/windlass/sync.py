@@ -1,4 +1,4 @@
-"""The same names, blocking: for scripts, threads, and notebooks whose loop is already running.
+"""The same names, blocking: for scripts, threads, and notebooks with a running loop.
 
 Everything runs on one background event loop per process. `KeyboardInterrupt` cancels the call.
 """
@@ -26,7 +26,7 @@ _left_behind: list[object] = []  # loops of the process that this one was forked
 
 
 def _in_child() -> None:
-    """A forked child has the loop and not its thread: it begins with one of its own."""
+    """Reset the loop in a forked child, which has no thread for it."""
     global _lock, _loop
     _left_behind.append(_loop)  # unclosed: what it holds open is the parent's
     _lock, _loop = threading.Lock(), None
@@ -80,7 +80,7 @@ def _background() -> asyncio.AbstractEventLoop:
 
 
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """The process ends: let the loop close what belongs to it (connections), then stop it."""
+    """Close the loop and what belongs to it at the end of the process."""
     if not thread.is_alive():  # a forked child has the loop and not its thread
         return
     with suppress(Exception):

@@ -1,4 +1,4 @@
-"""What a model call cost, in tokens and dollars. Adds up; knows nothing of limits."""
+"""Usage of model calls in tokens and dollars. Adds up; knows nothing of limits."""
 
 from __future__ import annotations
 

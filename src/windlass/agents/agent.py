@@ -157,7 +157,7 @@ class Agent(Generic[Deps, Output]):
 
     @property
     def plan(self) -> Plan:
-        """What its runs are made of in the current Runtime; assembled at first use."""
+        """The plan of its runs in the current Runtime; assembled at first use."""
         runtime = current_environment()
         plan = self._plans.get(runtime)
         if plan is None:
@@ -169,7 +169,7 @@ class Agent(Generic[Deps, Output]):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with, checked."""
+        """The checked options that it was created with."""
         return self._options
 
     @property
@@ -192,7 +192,7 @@ class Agent(Generic[Deps, Output]):
         deps: Deps | None = None,
         **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
-        """Run to the end and return the result; its `status` says how it ended.
+        """Run to the end and return the result; its `status` tells how it ended.
 
         Beside what belongs to one run (`session_id`, `caller`, `abort`, `timeout`, `on_event`, …)
         every option of the agent may be changed for this run: `run("…", max_turns=3)`.
@@ -211,7 +211,7 @@ class Agent(Generic[Deps, Output]):
         deps: Deps | None = None,
         **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
-        """`run`, blocking; works in scripts, threads and notebooks."""
+        """Run and block; works in scripts, threads and notebooks."""
         return wait(self.run(prompt, deps=deps, **options))
 
     def stream(
@@ -256,7 +256,7 @@ class Agent(Generic[Deps, Output]):
         budget: Limits | dict[str, float] | None = None,
         **watch: Unpack[WatchKeywords],
     ) -> AgentResult[Output]:
-        """Go on with a parked or killed run, from this or any other process.
+        """Resume a parked or killed run, from this or any other process.
 
         `decisions` answer calls that asked for approval, `results` those that the host runs. A run
         that has ended stays as it ended. It goes on with the limits that it began with, or lower
@@ -296,7 +296,7 @@ class Agent(Generic[Deps, Output]):
         return AgentResult(begun.run, outcome)
 
     def detach(self, session_id: str | None = None) -> tuple[str, ...]:
-        """Let go of this agent's runs in this process, or of the one on this session.
+        """Detach this agent's runs in this process, or the one on this session.
 
         ```python
         loop.add_signal_handler(signal.SIGTERM, agent.detach)
@@ -315,7 +315,7 @@ class Agent(Generic[Deps, Output]):
         deps: Deps | None = None,
         **options: Any,
     ) -> AgentResult[Output]:
-        """`resume`, blocking: `agent.resume_sync("s1", decisions={call_id: w.Allow()})`."""
+        """Resume and block: `agent.resume_sync("s1", decisions={call_id: w.Allow()})`."""
         given = {"decisions": decisions, "results": results, "deps": deps}
         return wait(self.resume(session_id, **given, **options))
 
@@ -331,7 +331,7 @@ class Agent(Generic[Deps, Output]):
     # ----------------------------------------------------------------- other agents from this one
 
     def with_(self, **options: Any) -> Agent[Deps, Output]:
-        """The same agent with some options changed; this one stays as it is."""
+        """Return the same agent with some options changed; this one stays as it is."""
         return self._with_options(options, "Agent", frozenset())
 
     def _with_options(
@@ -370,7 +370,7 @@ class Agent(Generic[Deps, Output]):
         session_id: str | None,
         going_on: Store | None = None,
     ) -> Plan:
-        """The plan of one run, with the system prompt that a function writes for it.
+        """Return the plan of one run, with the system prompt that a function writes for it.
 
         For a run that goes on, in this store, the function has written it already.
         """
@@ -390,11 +390,11 @@ class Agent(Generic[Deps, Output]):
 
     @property
     def unused(self) -> bool:
-        """It has not been run yet."""
+        """Whether it has not been run yet."""
         return not self._plans
 
     def oddities(self) -> tuple[str, ...]:
-        """What is odd about its options, for `on_warning`; else the log has it, once."""
+        """List problems of its options, for `on_warning` or the log."""
         if not ToolFilterOptions.is_given(self._options):
             return ()
         tools = as_tools(ToolOptions.read(self._options).tools)
@@ -409,7 +409,7 @@ class Agent(Generic[Deps, Output]):
 
 
 class _RunArguments:
-    """What one run is made of: its own arguments, and the agent's where it has none."""
+    """The arguments of one run, with the agent's own as defaults."""
 
     __slots__ = (
         "abort",
@@ -458,7 +458,7 @@ class _RunArguments:
             check_deps(kind, self.deps)
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
-        """Set the run up."""
+        """Set up the run."""
         messages = parse_run_prompt(prompt, self.session_id)
         agent = self.agent
         plan = await self.plan() if callable(agent.system) else agent.plan
@@ -470,7 +470,7 @@ class _RunArguments:
         return begun
 
     def to_request(self, plan: Plan, sinks: Sequence[Sink]) -> RunRequest:
-        """Return what the driver is asked for."""
+        """Build the request for the driver."""
         return RunRequest(
             plan=plan,
             environment=self.runtime,
@@ -485,7 +485,7 @@ class _RunArguments:
         )
 
     async def plan(self, going_on: Store | None = None) -> Plan:
-        """The agent's plan; with a system prompt of its own where a function writes it."""
+        """Return the agent's plan, with its own system prompt where a function writes it."""
         if not callable(self.agent.system):
             return self.agent.plan
         return await self.agent.plan_for(self.deps, self.caller, self.session_id, going_on)

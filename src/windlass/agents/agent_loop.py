@@ -27,7 +27,7 @@ async def agent_loop(
     /,
     **more: Unpack[LoopKeywords],
 ) -> LoopResult:
-    """Run an agent loop and return its result, whatever happens; `status` says how it ended.
+    """Run an agent loop and return its result in any case; `status` tells how it ended.
 
     ```python
     result = await w.agent_loop("Sort this list.", "Be brief.", tools=[sort], loop_until_done=True)

@@ -25,7 +25,7 @@ GUIDANCE = (
 
 
 class IterationSummary(msgspec.Struct, frozen=True):
-    """One turn in short: `result.iterations[0].tool_count`."""
+    """A summary of one turn: `result.iterations[0].tool_count`."""
 
     iteration: int
     started: bool = True
@@ -35,7 +35,7 @@ class IterationSummary(msgspec.Struct, frozen=True):
 
 
 class JudgeSummary(msgspec.Struct, frozen=True):
-    """What a judge said: `result.judge_decisions[0].verdict`."""
+    """A decision of a judge: `result.judge_decisions[0].verdict`."""
 
     iteration: int
     verdict: str
@@ -46,7 +46,7 @@ class JudgeSummary(msgspec.Struct, frozen=True):
 
 
 class TurnResult(LoopResult):
-    """What `agent_turn` returns: the loop's result, with its turns and judgements in short."""
+    """The result of `agent_turn`: the loop's result, with its turns and judgements."""
 
     @cached_property
     def iterations(self) -> list[IterationSummary]:
@@ -74,7 +74,7 @@ class TurnResult(LoopResult):
 
     @cached_property
     def judge_decisions(self) -> list[JudgeSummary]:
-        """Everything that judges said, in order."""
+        """All decisions of judges, in order."""
         return [
             JudgeSummary(
                 entry.iteration,
@@ -89,7 +89,7 @@ class TurnResult(LoopResult):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """Convert everything to plain data."""
         summaries = {"iterations": self.iterations, "judge_decisions": self.judge_decisions}
         return {**super().to_dict(), **msgspec.to_builtins(summaries)}
 
@@ -100,7 +100,7 @@ async def agent_turn(
     /,
     **more: Unpack[TurnKeywords],
 ) -> TurnResult:
-    """Have one agent complete one request; a judge must agree that it is done.
+    """Run one agent on one request, until a judge agrees that it is done.
 
     ```python
     result = await w.agent_turn("Summarize the risks.", system="Be concise.", model="openai:gpt-5")

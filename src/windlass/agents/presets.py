@@ -1,4 +1,4 @@
-"""Presets: the options of common agents. They are ordinary options, and what the caller says wins.
+"""Presets: the options of common agents. The caller's options override them.
 
 Four are roles (audit, repair, summary, verify), four are captains: long budgets, and around their
 tool calls a consent, a limit, a dry run or sinks, where those are given or stand in the preset.
@@ -36,7 +36,7 @@ def _adaptive(initial: int, most: int, step: int) -> dict[str, Any]:
 
 
 def _working(profile: str, nudges: int, budget: dict[str, Any]) -> dict[str, Any]:
-    """An agent that works with tools until it is done; its last words are the end."""
+    """Return the options of an agent that works with tools until it is done."""
     return {
         "profile": profile,
         "tool_format": "native",
@@ -80,7 +80,7 @@ _AROUND: Final = ("consent", "rate_limit", "dry_run", "audit_sink", "telemetry",
 
 
 def agent_preset(name: str, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The options of a preset, with yours over them.
+    """Return the options of a preset, with yours over them.
 
     ```python
     options = w.agent_preset("repair", {"tools": tools, "iteration_budget": {"mode": "adaptive", "max": 20}})
@@ -93,7 +93,7 @@ def agent_preset(name: str, overrides: Mapping[str, Any] | None = None) -> dict[
 
 
 def _options(name: str, overrides: object, *, whole: bool) -> dict[str, Any]:
-    """The options; `whole`: nothing is added later, so the model is known."""
+    """Merge the options; with `whole` nothing is added later, so the model is known."""
     preset = _preset(name)
     if overrides is not None and not isinstance(overrides, Mapping):
         raise ConfigError(f"the overrides of a preset are a dict, not {safe_repr(overrides)}")
@@ -131,7 +131,7 @@ def _preset(name: object) -> dict[str, Any]:
 def agent_budget(
     kind_or_options: str | Mapping[str, Any], overrides: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A budget of turns for `iteration_budget`: of a preset, of a mode, or of your own numbers.
+    """Build a value for `iteration_budget`: of a preset, a mode, or your own numbers.
 
     `agent_budget("repair", {"max": 24})`, `agent_budget("adaptive", {"initial": 2, "max": 6})`
     """
@@ -160,7 +160,7 @@ def agent_budget(
 
 
 def _switch_mode(budget: Mapping[str, Any], mode: str) -> Any:
-    """The preset's numbers in another mode."""
+    """Convert the preset's numbers to another mode."""
     if mode == "adaptive":
         return {**budget, "mode": mode}
     if mode == "fixed":
@@ -172,7 +172,7 @@ def _switch_mode(budget: Mapping[str, Any], mode: str) -> Any:
 
 
 def reads_only(call: AskedCall) -> bool | dict[str, Any]:
-    """The consent of a merge captain: tools that only look are let through, all others are not."""
+    """Allow only tools that read, as the consent of a merge captain."""
     if call["kind"] in HARMLESS:
         return True
     kinds = ", ".join(sorted(HARMLESS))
@@ -189,7 +189,7 @@ def _refuse_conflicts(given: Mapping[str, Any]) -> None:
 
 
 def _led(given: dict[str, Any]) -> dict[str, Any]:
-    """The options with an `llm_caller` made of those that say which model answers when."""
+    """Replace the options that choose models by an `llm_caller`."""
     cheap, frontier = given.pop("cheap_caller", None), given.pop("frontier_caller", None)
     predicate, sink = given.pop("escalate_predicate", None), given.pop("logging_sink", None)
     if cheap is None and frontier is None and predicate is None and sink is None:
@@ -216,7 +216,7 @@ def _led(given: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Instead(Caller):
-    """Asks another model in place of the run's own."""
+    """Calls another model in place of the run's own."""
 
     def __init__(self, make: Callable[[Model], Model]) -> None:
         self.make = make
@@ -229,7 +229,7 @@ class _Instead(Caller):
 
 
 def _thinking(name: str, options: Mapping[str, Any], whole: bool) -> Any:
-    """What the preset's model is told of thinking; None: nothing."""
+    """Return the thinking option of the preset's model, or None."""
     if not whole and not any(options.get(key) for key in ("model", "provider", "model_tier")):
         return None  # nobody knows yet who will be asked
     caps = resolve_model(ModelOptions.read(options)).capabilities
@@ -254,35 +254,35 @@ async def _run(name: str, prompt: Any, options: Any, more: Mapping[str, Any]) ->
 async def audit_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """Look into something and change nothing: `await w.audit_agent("Audit the release", tools=tools)`."""
+    """Investigate without changes: `await w.audit_agent("Audit the release", tools=tools)`."""
     return await _run("audit", prompt, options, more)
 
 
 async def repair_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """Mend something with tools: `await w.repair_agent("Fix the regression", tools=tools)`."""
+    """Repair something with tools: `await w.repair_agent("Fix the regression", tools=tools)`."""
     return await _run("repair", prompt, options, more)
 
 
 async def summary_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """One cheap answer, without tools: `await w.summary_agent("Summarize these findings: …")`."""
+    """Answer once, without tools: `await w.summary_agent("Summarize these findings: …")`."""
     return await _run("summary", prompt, options, more)
 
 
 async def verify_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """Check something; a judge must agree: `await w.verify_agent("Is the fix complete?", tools=tools)`."""
+    """Verify with a judge: `await w.verify_agent("Is the fix complete?", tools=tools)`."""
     return await _run("verify", prompt, options, more)
 
 
 async def merge_captain_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[CaptainKeywords]
 ) -> LoopResult:
-    """Sweep pull requests; without a `consent` of yours only tools that look are run.
+    """Sweep pull requests; without a `consent` of yours only tools that read are run.
 
     `await w.merge_captain_agent("Sweep open PRs.", tools=tools, consent=ask_a_person)`
     """
@@ -299,7 +299,9 @@ async def review_captain_agent(
 async def oncall_captain_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[CaptainKeywords]
 ) -> LoopResult:
-    """Triage alerts, with at most 50 tool calls: `await w.oncall_captain_agent("Triage.", tools=tools)`.
+    """Triage alerts, with at most 50 tool calls.
+
+    `await w.oncall_captain_agent("Triage.", tools=tools)`
 
     `rate_limit={"max_calls": 100, "message": …}` is another limit.
     """
@@ -309,7 +311,7 @@ async def oncall_captain_agent(
 async def release_captain_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[CaptainKeywords]
 ) -> LoopResult:
-    """Cut a release; `dry_run=True` rehearses it.
+    """Cut a release; `dry_run=True` previews it.
 
     `await w.release_captain_agent("Cut v0.9.0.", tools=tools, dry_run=True)`
     """

@@ -1,4 +1,4 @@
-"""An agent as a tool: its key names the child's session, so that a killed child goes on."""
+"""An agent as a tool: its key names the child's session, so that a killed child resumes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PARAMETERS = {
 
 
 class Delegate(Protocol):
-    """What an agent is to the tool that hands it a task."""
+    """The part of an agent that its tool needs."""
 
     @property
     def name(self) -> str | None:
@@ -43,7 +43,7 @@ class Delegate(Protocol):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with, checked."""
+        """The checked options that it was created with."""
         ...
 
     async def plan_for(
@@ -58,7 +58,7 @@ class Delegate(Protocol):
 
 
 def agent_tool(agent: Delegate, name: str | None, description: str | None) -> Tool:
-    """A tool that hands its task to the agent."""
+    """Build a tool that hands its task to the agent."""
 
     async def handler(args: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
         return await _delegate(agent, args["task"], ctx)

@@ -1,4 +1,4 @@
-"""What stands around one run of an agent: the system prompt that a function writes, and its deps."""
+"""The system prompt of a run that a function writes, and its deps."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from windlass.redaction.redactor import MARK
 from windlass.store.base import Store
 from windlass.tools.tool import AgentInfo, ToolContext
 
-#: Where a run's record says what the function wrote: one that goes on does not ask it again.
+#: The key of the written prompt in a run's record: a resumed run does not call the function.
 WRITTEN: Final = "system"
 
 
 async def write_system_prompt(write: Callable[..., Any], context: ToolContext[Any]) -> str:
-    """The system prompt that the function writes: `fn()` or `fn(ctx)`, sync or async."""
+    """Call the function that writes the system prompt: `fn()` or `fn(ctx)`, sync or async."""
     text = write(context) if inspect.signature(write).parameters else write()
     if inspect.isawaitable(text):
         text = await text
@@ -34,7 +34,7 @@ async def write_system_prompt(write: Callable[..., Any], context: ToolContext[An
 def context_of(
     plan: Plan, deps: Any, caller: Caller | None, session_id: str | None
 ) -> ToolContext[Any]:
-    """What such a function may know: the run has not begun yet."""
+    """Build the context of such a function; the run has not begun yet."""
     agent = AgentInfo(plan.name or "runner", plan.role or "assistant", plan.model.name)
     return ToolContext(
         deps, caller or Caller.local(), session_id or "", "", "", "", _NotBegun(agent)
@@ -42,7 +42,7 @@ def context_of(
 
 
 class _NotBegun:
-    """Stands for a run that has not begun."""
+    """The scope of a run that has not begun."""
 
     cancelled = False
     pool: Executor | None = None
@@ -51,23 +51,23 @@ class _NotBegun:
         self.agent = agent
 
     def progress(self, call_id: str, data: Any) -> None:
-        """Nobody watches yet."""
+        """Ignore progress: nobody watches yet."""
 
     def remind(self, reminder: Reminder, source: str = "policy") -> None:
-        """There is nothing to be reminded of yet."""
+        """Refuse a reminder: the run has not begun."""
         raise RuntimeError("a reminder needs a run that has begun: give on_session_start")
 
     def again(self, call_id: str, tool: Any, attempt: int) -> bool:
-        """There is no call."""
+        """Refuse a retry: there is no call."""
         return False
 
     async def commit(self, call_id: str, body: Callable[[Any], Any]) -> Any:
-        """There is no call to commit with."""
+        """Refuse a commit: there is no call."""
         raise RuntimeError("only a tool call can commit")
 
 
 async def written_for(store: Store, session_id: str) -> str | None:
-    """What the function wrote for the session's last run; None: that is not on record."""
+    """Return the recorded system prompt of the session's last run, or None."""
     try:
         entries = await store.read(session_id)
     except NoSuchSession:
@@ -80,7 +80,7 @@ async def written_for(store: Store, session_id: str) -> str | None:
 
 
 def check_deps(kind: Any, deps: Any) -> None:
-    """Refuse deps that are not what the agent says it needs, as far as that can be told."""
+    """Refuse deps of another type than the agent needs, as far as that can be checked."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     try:
         if any(isinstance(deps, get_origin(one) or one) for one in kinds):

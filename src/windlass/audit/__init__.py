@@ -1,1 +1,1 @@
-"""The audit of a Runtime: what is sealed and anchored, what can be asked, and what was tampered with."""
+"""The audit of a Runtime: seals, anchors, queries, and verification."""

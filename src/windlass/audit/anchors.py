@@ -1,4 +1,4 @@
-"""Anchors: where seals are kept outside of the store, and how they are read back."""
+"""Anchors: places for seals outside of the store, and how they are read back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEGINNING = b'{"tenant":'  # of every seal
 
 @runtime_checkable
 class Anchor(Protocol):
-    """A place for seals of your own: a bucket, a ledger, another machine.
+    """Your own place for seals: a bucket, a ledger, another machine.
 
     ```python
     class Bucket:
@@ -39,11 +39,11 @@ class Anchor(Protocol):
     """
 
     def put(self, seal: Seal, /) -> object:
-        """Keep the seal; may be async."""
+        """Store the seal; may be async."""
         ...
 
     def get(self) -> object:
-        """All seals that were put; may be async."""
+        """Return all stored seals; may be async."""
         ...
 
 
@@ -51,14 +51,14 @@ AuditAnchor: TypeAlias = Union[str, "os.PathLike[str]", Callable[[Seal], object]
 
 
 class AnchorContents(msgspec.Struct, frozen=True):
-    """What an anchor holds: seals, and what of it is none."""
+    """The contents of an anchor: seals, and invalid lines."""
 
     seals: tuple[Seal, ...]
     problems: tuple[str, ...] = ()
 
 
 class FileAnchor:
-    """Seals in a file, one line of JSON each: put it where the store's owner cannot write."""
+    """Seals in a file, one JSON line each: put it where the store's owner cannot write."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -71,7 +71,7 @@ class FileAnchor:
         self.put_all((seal,))
 
     def put_all(self, seals: Iterable[Seal]) -> None:
-        """The same for several, in one write."""
+        """Append several seals in one write."""
         lines = b"".join(_encoder.encode(seal) + b"\n" for seal in seals)
         descriptor = open_private(self.path, append=True)
         try:
@@ -87,7 +87,7 @@ class FileAnchor:
             os.close(descriptor)
 
     def _check_beginning(self, text: bytes) -> None:
-        """Nothing is appended to a file that others write: it begins with a seal, even if cut off."""
+        """Check that the file begins with a seal, so that no other file is appended to."""
         while (first := text.partition(b"\n"))[1] and first[0] and _BEGINNING.startswith(first[0]):
             text = first[2]  # a write that was cut off at once, and was made again
         if not (text.startswith(_BEGINNING) or _BEGINNING.startswith(text)):
@@ -96,7 +96,7 @@ class FileAnchor:
             )
 
     def get(self) -> AnchorContents:
-        """All seals of the file; a line that is none is a problem, unless it was written again."""
+        """Read all seals of the file; an invalid line is a problem, unless it was written again."""
         try:
             lines = read_regular(self.path, LARGEST_EXPORT).split(b"\n")
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class FileAnchor:
 
 
 def as_anchor(given: AuditAnchor, folder: Path | None = None) -> FileAnchor | Anchor:
-    """What `audit_anchor=` names: a file (relative to `folder`), a callable, or an object."""
+    """Convert `audit_anchor=`: a file (relative to `folder`), a callable, or an object."""
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(cast("str | os.PathLike[str]", given))
         if not isinstance(path, str) or not path.strip() or "\0" in path:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -132,18 +132,18 @@ def as_anchor(given: AuditAnchor, folder: Path | None = None) -> FileAnchor | An
 
 
 class _CallableAnchor:
-    """A callable as an anchor: what it was told cannot be read back."""
+    """A callable as an anchor, which cannot be read back."""
 
     def __init__(self, put: Callable[[Seal], object]) -> None:
         self.put = put
 
     def get(self) -> None:
-        """Nobody kept it here."""
+        """Return None: a callable cannot be read back."""
         return
 
 
 async def put(anchor: FileAnchor | Anchor, seals: Sequence[Seal], pool: Executor) -> int:
-    """Anchor the seals in their order; how many were, when one failed the exception is logged by the caller.
+    """Anchor the seals in order; return how many were anchored.
 
     What is synchronous runs in the pool: it may wait for a disk or a network.
     """
@@ -157,7 +157,7 @@ async def put(anchor: FileAnchor | Anchor, seals: Sequence[Seal], pool: Executor
 
 
 async def get(anchor: FileAnchor | Anchor, pool: Executor | None = None) -> AnchorContents | None:
-    """What the anchor holds; None when it cannot be read back."""
+    """Return the contents of the anchor; None when it cannot be read back."""
     found: Any = await _call_anchor(anchor.get, pool)
     if found is None or isinstance(found, AnchorContents):
         return found

@@ -1,4 +1,4 @@
-"""What queries go by beside the journals: which runs a session has, and between which times.
+"""The index of runs that queries use beside the journals.
 
 None of it is chained, so that a verification compares it with the journals, which are.
 """
@@ -15,7 +15,7 @@ Facts: TypeAlias = tuple[Any, ...]  # of a run: tenant, caller, request, convers
 
 
 class JournalIndex:
-    """What a journal says that the index repeats."""
+    """The part of a journal that the index repeats."""
 
     __slots__ = ("copied", "earliest", "latest", "runs")
 
@@ -25,7 +25,7 @@ class JournalIndex:
         self.copied: str | None = None  # the run that stands in a fork's first row
 
     def add_run(self, row: int, run: RunStarted) -> None:
-        """A run begins. Of those that a fork was given only the last is its own."""
+        """Add a run; of those copied by a fork only the last is its own."""
         if row == 0:
             if self.copied is not None:
                 self.runs.pop(self.copied, None)
@@ -35,7 +35,7 @@ class JournalIndex:
 
 
 class Index:
-    """What the store's tables of sessions and runs say."""
+    """The store's tables of sessions and runs."""
 
     def __init__(
         self, sessions: Mapping[str, tuple[Any, Any, Any]], runs: Mapping[str, Mapping[str, Facts]]
@@ -43,7 +43,7 @@ class Index:
         self.sessions, self.runs = sessions, runs
 
     def problems(self, name: str, said: JournalIndex) -> Iterator[tuple[int, str]]:
-        """Where the index disagrees with the session's journal: the row, and how."""
+        """Yield where the index disagrees with the session's journal: the row, and how."""
         listed = self.sessions.get(name)
         if listed is None:
             return  # deleted while we looked
@@ -76,11 +76,11 @@ class Index:
 
 
 def times_of(tx: Any) -> dict[str, tuple[Any, Any, Any]]:
-    """When each session was begun and last written to, and the number of its last run."""
+    """Return when each session was created and last written, and its last run."""
     rows = tx.execute("SELECT id, created_at, updated_at, run FROM windlass_sessions").fetchall()
     return {row[0]: (row[1], row[2], row[3]) for row in rows if isinstance(row[0], str)}
 
 
 def _plain(value: Any) -> Any:
-    """Text as Postgres can hold it."""
+    """Replace NUL in text, which Postgres cannot hold."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value

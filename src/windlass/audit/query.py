@@ -1,4 +1,4 @@
-"""What did this agent do: every tool call on record, from the journals and from the log of resources.
+"""Queries of the audit: every recorded tool call, from journals and the resource log.
 
 There is no index of calls beside the journals: it would be written with every turn, and what it
 said would be chained to nothing. The index of runs, which the books keep anyway, says which
@@ -35,7 +35,7 @@ Key: TypeAlias = tuple[float, str, int, str, str]
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """One tool call: who, under which rule, with which arguments (by digest), and what came of it.
+    """One tool call: the caller, the rule, the arguments (by digest), and the outcome.
 
     A call to a resource has its `resource`, `verb`, `row` and `changes`: for each row written its id,
     versions, digests and `{field: [before, after]}`. A host's own call has no session, and is named by
@@ -70,7 +70,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Its place among all, the newest first: within a chain by its sequence."""
+        """The sort key, the newest first: within a chain by its sequence."""
         return (-self.placed_at, self.session or "", -self.seq, self.call or "", self.digest or "")
 
 
@@ -82,7 +82,7 @@ class AuditPage(msgspec.Struct, frozen=True):
 
 
 class AuditQuery(TypedDict, total=False):
-    """Which calls: every name given must fit."""
+    """Filters of calls: every one given must match."""
 
     tenant: str | None
     caller: str
@@ -98,7 +98,7 @@ class AuditQuery(TypedDict, total=False):
 
 
 async def query(store: Store, **which: Unpack[AuditQuery]) -> AuditPage:
-    """The calls that fit, the newest first, a page at a time."""
+    """Return the calls that match, the newest first, a page at a time."""
     asked = _Query(which)
     found = [
         *await _query_log(store, asked),
@@ -111,7 +111,7 @@ async def query(store: Store, **which: Unpack[AuditQuery]) -> AuditPage:
 
 
 class _Query:
-    """A query that was looked at."""
+    """A checked query."""
 
     def __init__(self, which: AuditQuery) -> None:
         for name in which:
@@ -131,14 +131,14 @@ class _Query:
 
     @property
     def latest(self) -> float | None:
-        """No call that is meant is later."""
+        """The latest time of any matching call."""
         ends = [
             end for end in (self.until, -self.after[0] if self.after else None) if end is not None
         ]
         return min(ends, default=None)
 
     def fits(self, entry: AuditEntry) -> bool:
-        """Is it among those asked for, after the last page?"""
+        """Check whether an entry matches, and comes after the last page."""
         if self.since is not None and entry.at < self.since:
             return False
         if self.until is not None and entry.at >= self.until:
@@ -180,7 +180,7 @@ def _place(cursor: str) -> Key:
 
 
 async def _query_journals(store: Store, asked: _Query) -> list[AuditEntry]:
-    """The calls of sessions; journals are read from the latest on, as far as a page needs."""
+    """Find the calls of sessions, from the latest journal on, as far as a page needs."""
     found: list[AuditEntry] = []
     newest: list[
         float
@@ -202,7 +202,7 @@ async def _query_journals(store: Store, asked: _Query) -> list[AuditEntry]:
 
 
 async def _of_gone(store: MemoryStore, asked: _Query) -> list[AuditEntry]:
-    """The calls of sessions that nobody has named, which the memory store keeps for the audit alone."""
+    """Find the calls of unnamed sessions, which the memory store keeps for the audit."""
     only = asked.exactly.get("session")
     gone = [one for one in store.archived_sessions() if only is None or one[0] == only]
     if not gone:
@@ -220,7 +220,7 @@ async def _of_gone(store: MemoryStore, asked: _Query) -> list[AuditEntry]:
 
 
 async def _sessions(store: Store, asked: _Query) -> list[tuple[float, str]]:
-    """Sessions that may hold what is asked for, the latest first."""
+    """List the sessions that may hold matches, the latest first."""
     if isinstance(store, MemoryStore):
         only = asked.exactly.get("session")
         return [
@@ -259,7 +259,7 @@ async def _sessions(store: Store, asked: _Query) -> list[tuple[float, str]]:
 
 
 async def _of_sessions(store: Store, names: Sequence[str]) -> list[AuditEntry]:
-    """The calls of several sessions: asking the store one by one is most of what it takes."""
+    """Read the calls of several sessions at once, which is faster than one by one."""
     chains = tuple(f"session:{name}" for name in names)
     marks = ", ".join("?" * len(chains))
     rows, logged = await asyncio.gather(
@@ -286,7 +286,7 @@ async def _rows(store: Store, name: str) -> list[Row]:
 def entries_of(
     session: str, rows: Sequence[Row], logged: Sequence[audit.AuditRow]
 ) -> list[AuditEntry]:
-    """The calls in a session's journal, with what the log of resources says of each."""
+    """Build the entries of a session's journal, with what the resource log has on each."""
     calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
     placed_at = 0.0
@@ -307,7 +307,7 @@ def entries_of(
 def _entries_of_gone(
     session: str, at: float, entries: Sequence[JournalEntry], logged: Sequence[audit.AuditRow]
 ) -> list[AuditEntry]:
-    """The calls of a session that the memory store let go, with what the log says of each."""
+    """Build the entries of a session that the memory store dropped, with the resource log."""
     calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
     for place, entry in enumerate(entries):
@@ -340,7 +340,7 @@ _KINDS = (ToolDecided, ToolIntended, ToolResulted, UndoBegun, UndoEnded)
 
 
 class _Call:
-    """What a journal says of one call, or of its undoing."""
+    """The record of one call, or of its undo."""
 
     __slots__ = (
         "at",
@@ -365,7 +365,7 @@ class _Call:
         self.detail: str | None = None
 
     def hear(self, entry: JournalEntry) -> None:
-        """One more entry about it."""
+        """Read one more entry about the call."""
         match entry:
             case ToolDecided():
                 self.decided, self.detail = entry, entry.reason
@@ -381,13 +381,13 @@ class _Call:
         self.tool = cast("Any", entry).tool
 
     def entry(self, session: str, name: str, logged: audit.AuditRow | None) -> AuditEntry:
-        """As it is told, with what the log of resources says of it."""
+        """Build the audit entry, with what the resource log has on the call."""
         run, decided = self.run, self.decided
         reason = self.detail
         if logged is not None and logged.reason is not None:
             reason = logged.reason
         verb = UNDO if self.by is not None else None
-        told = None if decided is None else decided.policy_decision
+        decision = None if decided is None else decided.policy_decision
         return AuditEntry(
             at=self.at,
             tool=self.tool,
@@ -409,9 +409,9 @@ class _Call:
             verb=verb if logged is None else logged.verb,
             row=None if logged is None else logged.row,
             changes=() if logged is None else _changes(logged),
-            asker=None if told is None else told.get("asker"),
+            asker=None if decision is None else decision.get("asker"),
             answered_by=None if decided is None else decided.answered_by,
-            policy_decision=told,
+            policy_decision=decision,
             seq=self.seq,
             placed_at=self.placed_at,
         )
@@ -428,7 +428,7 @@ def _user(run: RunStarted) -> str:
 
 
 async def _query_log(store: Store, asked: _Query) -> list[AuditEntry]:
-    """Calls that no journal holds: a host's own, and those of sessions that were deleted."""
+    """Find calls that no journal holds: a host's own, and those of deleted sessions."""
     wheres: list[str] = []
     values: list[Any] = []
     for name, value in asked.exactly.items():

@@ -1,4 +1,4 @@
-"""When chains are sealed: at the end of every run, at intervals while it lasts, and on demand.
+"""The schedule of seals: after every run, at intervals during it, and on demand.
 
 Never in a turn, and never so that a run could fail by it: what cannot be sealed or anchored now is
 logged, and tried again with the next seal.
@@ -40,7 +40,7 @@ log = logging.getLogger("windlass.audit")
 
 
 class SealScheduler:
-    """Seals what runs and hosts leave behind in one store, and anchors the seals."""
+    """Seals what runs and hosts write in one store, and anchors the seals."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class SealScheduler:
     # ----------------------------------------------------------------- for runs
 
     def on_run_started(self, session_id: str) -> None:
-        """A run is under way."""
+        """Record that a run is active."""
         with self._guard:
             self._under_way[session_id] += 1
         self._turns().arm(self.every)
 
     def over(self, session_id: str) -> None:
-        """It has ended: its session is sealed soon."""
+        """Record that a run has ended, and seal its session soon."""
         with self._guard:
             self._under_way[session_id] -= 1
             if self._under_way[session_id] <= 0:
@@ -84,11 +84,11 @@ class SealScheduler:
         turns.ask()
 
     async def wait_until_sealed(self) -> None:
-        """Wait until what has ended is sealed and anchored, or has failed to be."""
+        """Wait until ended runs are sealed and anchored, or that has failed."""
         await self._turns().wait_until_idle()
 
     def leave_out(self, store: Store) -> None:
-        """A run is elsewhere; said once for each store, as nobody seals it."""
+        """Warn once for each store that is not sealed, as it is not this Runtime's."""
         if store not in self._others and not isinstance(store, MemoryStore):
             self._others.add(store)
             log.warning(
@@ -98,7 +98,7 @@ class SealScheduler:
             )
 
     def tick(self) -> bool:
-        """The interval has passed; False when nothing is under way any more."""
+        """Mark active sessions at an interval; False when none is left."""
         with self._guard:
             self._touched.update(self._under_way)
             return bool(self._under_way)
@@ -111,14 +111,14 @@ class SealScheduler:
         return turns
 
     async def aclose(self) -> None:
-        """Seal what hosts did meanwhile, and let go."""
+        """Seal what hosts did meanwhile, and stop."""
         turns = self._turns()
         turns.disarm()
         turns.ask()
         await turns.wait_until_idle()
 
     async def turn(self) -> None:
-        """Seal what was touched, and anchor; whatever fails is for the next turn."""
+        """Seal what was changed, and anchor; failures are left for the next time."""
         touched: set[str] = set()
         try:
             async with asyncio.timeout(PATIENCE):
@@ -139,7 +139,7 @@ class SealScheduler:
     # ----------------------------------------------------------------- on demand
 
     async def seal(self) -> list[Seal]:
-        """Seal all that has moved since its last seal, whoever wrote it; errors come out."""
+        """Seal all that has changed since its last seal; raise on errors."""
         await self._prepare()
         sessions, chains = await self._find_unsealed()
         made: list[Seal] = []
@@ -150,7 +150,7 @@ class SealScheduler:
         return made
 
     async def _find_unsealed(self) -> tuple[list[str], list[str]]:
-        """Sessions and chains whose end is in no seal."""
+        """Find the sessions and chains that have grown since their last seal."""
 
         def look(tx: Any) -> tuple[list[str], list[str]]:
             last = {
@@ -184,7 +184,7 @@ class SealScheduler:
     # ----------------------------------------------------------------- how
 
     async def _prepare(self) -> None:
-        """Let the tables be there, and hear what an earlier process could not seal or anchor."""
+        """Create the tables, and load what an earlier process could not seal or anchor."""
         if self._ready:
             return
         reached = dict(self._reached)
@@ -213,7 +213,7 @@ class SealScheduler:
         seen = self._seen
 
         def look(tx: Any) -> tuple[list[str], int]:
-            """Chains of hosts that have grown."""
+            """Find the chains of hosts that have grown."""
             if not seals.there(tx, audit.TABLE):
                 return [], 0
             rows = tx.execute(
@@ -257,7 +257,7 @@ class SealScheduler:
         return made
 
     async def _put(self, quiet: bool = True) -> None:
-        """Anchor what waits for it, in order."""
+        """Anchor the waiting seals, in order."""
         if self.anchor is None:
             self._waiting.clear()
         while self._waiting:
@@ -286,7 +286,7 @@ class SealScheduler:
 
 
 class _Turns:
-    """One event loop's turns: one at a time, and whoever asks meanwhile shares the next."""
+    """The schedule on one event loop: one task at a time, shared by all who ask."""
 
     def __init__(self, keeper: SealScheduler, loop: asyncio.AbstractEventLoop) -> None:
         self._keeper, self._loop = keeper, loop
@@ -312,17 +312,17 @@ class _Turns:
             self._now = None
 
     async def wait_until_idle(self) -> None:
-        """Wait for what was asked; whoever is cancelled leaves it to go on."""
+        """Wait for the current task, which goes on if this one is cancelled."""
         while self._now is not None:
             await asyncio.shield(self._now)
 
     def arm(self, seconds: float) -> None:
-        """Seal in so many seconds, and again after them."""
+        """Seal in so many seconds, and again at this interval."""
         if self._timer is None:
             self._timer = self._loop.call_later(seconds, self._tick, seconds)
 
     def disarm(self) -> None:
-        """No more of it."""
+        """Stop the interval."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -338,7 +338,7 @@ class _Turns:
 
 
 def _left_behind(tx: Any) -> list[str]:
-    """Sessions written to since the last seal: whoever was at work there may have been killed."""
+    """Find sessions written to since the last seal, perhaps by a killed process."""
     last = tx.execute(f"SELECT max(at) FROM {seals.TABLE}").fetchone()[0]
     rows = tx.execute(
         "SELECT id FROM windlass_sessions WHERE updated_at > ?"
@@ -349,7 +349,7 @@ def _left_behind(tx: Any) -> list[str]:
 
 
 def audit_ends(tx: Any, chains: Iterable[str]) -> dict[str, list[End]]:
-    """Where these chains of the audit log end, by tenant."""
+    """Return the ends of these chains of the audit log, by tenant."""
     found: dict[str, list[End]] = {}
     sql = (
         f"SELECT seq, hash, coalesce(tenant, '') FROM {audit.TABLE} WHERE chain = ?"
@@ -388,14 +388,14 @@ def _words(error: BaseException) -> str:
 
 
 class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where seals are anchored, and how often the chains of runs under way are sealed."""
+    """Where seals are anchored, and how often the chains of active runs are sealed."""
 
     anchor: str | None = None  # a file outside of the store
     every: Annotated[float, msgspec.Meta(gt=0)] = 60.0  # seconds; also at the end of each run
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
-        """Does the setting need the user's trust? The anchor is a file that is written."""
+        """Check whether the setting needs the user's trust: the anchor is a file that is written."""
         return True
 
 

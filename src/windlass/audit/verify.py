@@ -1,4 +1,4 @@
-"""Whether anything on record was changed, removed, added or put back: chains, seals and anchor."""
+"""Verification of the record: chains, seals and anchor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ What: TypeAlias = Literal["journal", "audit", "seal", "anchor", "books"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is not as it was written. `row` is a row of the chain, or a seal's number."""
+    """A difference from what was written. `row` is a row of the chain, or a seal's number."""
 
     what: What
     problem: str
@@ -57,12 +57,12 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Nothing was found."""
+        """Whether nothing was found."""
         return not self.findings
 
 
 class _Chain(msgspec.Struct):
-    """A chain that was followed: how long it is, and the hashes of rows that a seal names."""
+    """A verified chain: its length, and the hashes of rows that a seal names."""
 
     rows: int = 0
     hashes: dict[int, str] = {}
@@ -112,7 +112,7 @@ class _Verification:
     # ----------------------------------------------------------------- journals
 
     async def journals(self) -> None:
-        """Every session's chain, its head, its decisions, and what a query reads beside them."""
+        """Check every session's chain, its head, its decisions, and the index of queries."""
         books = await self.store.consult(self._books)
         for name in await self._names():
             try:
@@ -140,7 +140,7 @@ class _Verification:
                     self.find("books", problem, session=name, row=row)
 
     def _of_others(self, name: str, chain: _Chain, runs: dict[str, Facts] | None) -> bool:
-        """The session is another tenant's, as its own journal says where that can be read."""
+        """Check whether the session is another tenant's, by its journal if that is readable."""
         if self.tenant is None or ("journal", name) in self.named:
             return False
         if chain.broken or not chain.tenants:
@@ -148,7 +148,7 @@ class _Verification:
         return self.tenant not in chain.tenants
 
     def _others(self, name: str, runs: dict[str, Facts] | None) -> bool:
-        """The index has no run of this tenant in the session, and no seal names it."""
+        """Check whether the index has no run of this tenant in the session, nor any seal."""
         if self.tenant is None or not runs or ("journal", name) in self.named:
             return False
         return all((facts[0] or "") != self.tenant for facts in runs.values())
@@ -184,7 +184,7 @@ class _Verification:
         return [name for name in names if isinstance(name, str)]
 
     def _books(self, tx: Any) -> dict[str, dict[str, Facts]]:
-        """What the index of runs says, by session and run."""
+        """Return the index of runs, by session and run."""
         if isinstance(self.store, MemoryStore):
             return {}
         rows = tx.execute(
@@ -242,7 +242,7 @@ class _Verification:
     # ----------------------------------------------------------------- the log of resources
 
     async def log(self) -> None:
-        """Every chain of the audit log, row by row."""
+        """Check every chain of the audit log, row by row."""
         only = None if self.session is None else f"session:{self.session}"
         name, chain, before = "", _Chain(), b""
         named: Collection[int] = ()
@@ -270,7 +270,7 @@ class _Verification:
             self._forget_others()
 
     def _forget_others(self) -> None:
-        """Chains without a row of the tenant that is asked about, and that no seal of it names."""
+        """Drop chains without a row of the tenant in question, unless a seal names them."""
         others = {
             name
             for (kind, name), chain in self.followed.items()
@@ -298,14 +298,14 @@ class _Verification:
     # ----------------------------------------------------------------- seals
 
     def check_seals(self) -> None:
-        """Seals among each other, against the anchor, and against what they hold the ends of."""
+        """Check the seals among each other, against the anchor, and against the chains."""
         self._follow()
         if self.anchor is not None:
             self._compare(self.anchor)
         self._hold(self.witnesses())
 
     def _follow(self) -> None:
-        """The seals of each tenant are a chain."""
+        """Check that the seals of each tenant are a chain."""
         number, tenant, previous = 0, None, ""
         for seal in self.sealed:
             if seal.tenant != tenant:
@@ -323,7 +323,7 @@ class _Verification:
         self.find("seal", f"{_whose(seal.tenant)}: {problem}", tenant=seal.tenant, row=number)
 
     def _compare(self, anchor: AnchorContents) -> None:
-        """What is anchored must be in the store as it was; it vouches for all seals before it."""
+        """Check that the anchored seals are in the store unchanged."""
         for problem in anchor.problems:
             self.find("anchor", problem)
         here = {(seal.tenant, seal.number): seal for seal in self.sealed}
@@ -355,7 +355,7 @@ class _Verification:
         self.find("anchor", words, tenant=seal.tenant, row=seal.number)
 
     def witnesses(self) -> list[Seal]:
-        """The seals of the store and, first, of the anchor: what both say is looked at once."""
+        """Return the seals of the anchor, then of the store, each once."""
         found: dict[str, Seal] = {}
         anchored = () if self.anchor is None else self.anchor.seals
         for seal in (*anchored, *self.sealed):
@@ -364,7 +364,7 @@ class _Verification:
         return sorted(found.values(), key=lambda seal: (seal.tenant, seal.number))
 
     def _hold(self, witnesses: Sequence[Seal]) -> None:
-        """Every end that was sealed is still in its chain, or its session was deleted since."""
+        """Check that every sealed end is still in its chain, or its session was deleted."""
         said: set[tuple[str, str]] = set()
         gone: dict[str, list[float]] = {}
         later: dict[tuple[str, str], int] = {}
@@ -420,7 +420,7 @@ class _Verification:
     # ----------------------------------------------------------------- the report
 
     def report(self) -> AuditReport:
-        """What was found, and what nobody can know."""
+        """Build the report of what was found, and what cannot be known."""
         anchor = self.anchor
         journals = [chain for (kind, _), chain in self.followed.items() if kind == "journal"]
         logs = [chain for (kind, _), chain in self.followed.items() if kind == "audit"]
@@ -469,7 +469,7 @@ class _Verification:
 
 
 async def _log(store: Store, only: str | None) -> AsyncIterator[tuple[Any, ...]]:
-    """The audit log chain by chain, read a page at a time."""
+    """Yield the audit log chain by chain, read a page at a time."""
     columns = ", ".join(f'"{name}"' for name in audit.COLUMNS)
     at: tuple[str, int] = ("" if only is None else only, -1)
     where = "(chain, seq) > (?, ?)" if only is None else "chain = ? AND seq > ?"
@@ -496,7 +496,7 @@ def _whose(tenant: str) -> str:
 
 
 def _row_in(words: str) -> int | None:
-    """The row that an error of a store names."""
+    """Parse the row that a store's error names."""
     _, found, rest = words.partition("row ")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return int(digits) if found and digits else None

@@ -1,4 +1,4 @@
-"""Callers: what happens around one model call, put together like boxes.
+"""Layers around one model call, composed from the outside in.
 
 ```python
 from windlass.callers import compose, default_llm_caller, with_fallback, with_retry

@@ -1,4 +1,4 @@
-"""`with_circuit_breaker`: stop asking a model that keeps failing, and look again after a while."""
+"""`with_circuit_breaker`: stop calling a model that keeps failing, and retry later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SICK = frozenset({"overloaded", "server_error", "timeout", "network", "bad_reply
 
 
 class Circuit:
-    """What the runs of a scope know of one model's health."""
+    """The health of one model, shared by the runs of a scope."""
 
     __slots__ = ("failures", "opened_at", "probing")
 
@@ -29,14 +29,14 @@ class Circuit:
 
 
 class Breaking(Holding):
-    """A model behind a circuit."""
+    """A model behind a circuit breaker."""
 
     def __init__(self, model: Model, layer: Breaker) -> None:
         super().__init__(model)
         self.layer = layer
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The answer, or `CircuitOpen` without asking."""
+        """Return the answer, or raise `CircuitOpen` without a call."""
         layer = self.layer
         circuit = layer.circuits.get(scope_of(self.model))
         probe = self._admit_call(circuit)
@@ -58,7 +58,7 @@ class Breaking(Holding):
                 circuit.probing = False
 
     def _admit_call(self, circuit: Circuit) -> bool:
-        """Is this call the probe of a circuit that is half open? Raises where it may not be made."""
+        """Check whether this call probes a half-open circuit; raise if it may not be made."""
         if circuit.opened_at is None:
             return False
         left = circuit.opened_at + self.layer.reset_after - seams.monotonic()
@@ -82,7 +82,7 @@ def _is_closed(circuit: Circuit) -> bool:
 
 
 class Breaker(Layer):
-    """What `with_circuit_breaker` makes; it keeps one circuit for each scope, whichever run asks."""
+    """The layer of `with_circuit_breaker`, with one circuit for each scope."""
 
     name = "with_circuit_breaker"
 
@@ -91,7 +91,7 @@ class Breaker(Layer):
         self.circuits = ScopedStates(Circuit, _is_closed)
 
     def wrap(self, model: Model) -> Model:
-        """The model behind its circuit."""
+        """Wrap the model in its circuit breaker."""
         return Breaking(model, self)
 
 
@@ -99,7 +99,7 @@ class Breaker(Layer):
 def with_circuit_breaker(
     *, failure_threshold: int = 5, reset_after: float = 30.0, on: Iterable[str] | None = None
 ) -> Layer:
-    """After `failure_threshold` failures in a row, do not ask for `reset_after` seconds.
+    """Stop calls for `reset_after` seconds after `failure_threshold` failures in a row.
 
     `with_circuit_breaker(failure_threshold=3, reset_after=60)`. Meanwhile every call is a
     `CircuitOpen` at once, which `with_fallback` falls through on. Then one call is let through: if it

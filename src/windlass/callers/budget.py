@@ -17,14 +17,14 @@ from windlass.redaction.redactor import Redactor
 
 
 class BudgetedModel(Holding):
-    """A model that is asked as long as there is something to pay it with."""
+    """A model that is called while its budget lasts."""
 
     def __init__(self, model: Model, layer: BudgetLayer) -> None:
         super().__init__(model)
         self.layer = layer
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The answer; `BudgetExceeded` without asking where the call would cross a limit."""
+        """Return the answer; raise `BudgetExceeded` where the call would cross a limit."""
         layer, model = self.layer, self.model
         meter = CallMeter(layer.books)  # the call that the layer is part of has its own books
         request = await layer.begin(meter, model, request)
@@ -53,12 +53,12 @@ class Both:
 
     @property
     def tenant(self) -> str | None:
-        """That of the call."""
+        """The tenant of the call."""
         return None if self.outer is None else self.outer.tenant
 
     @property
     def redactor(self) -> Redactor | None:
-        """That of the call."""
+        """The redactor of the call."""
         return None if self.outer is None else self.outer.redactor
 
     async def begin(self, model: Model, request: Request) -> Request:
@@ -75,13 +75,13 @@ class Both:
             self.outer.fail(error, book=book)
 
     def receive(self, response: Response) -> None:
-        """Tell both."""
+        """Report the reply to both meters."""
         self.own.receive(response)
         if self.outer is not None:
             self.outer.receive(response)
 
     def receive_part(self, part: Response | None) -> None:
-        """Tell both."""
+        """Report the part to both meters."""
         self.own.receive_part(part)
         if self.outer is not None:
             self.outer.receive_part(part)
@@ -99,18 +99,18 @@ class Both:
             self.outer.carry(model, request, response)
 
     def watch(self, emit: Emit) -> Emit:
-        """Watched by both."""
+        """Return an emit that both meters watch."""
         emit = self.own.watch(emit)
         return emit if self.outer is None else self.outer.watch(emit)
 
     def branch(self, purpose: str) -> Both:
-        """A branch of both."""
+        """Return branches of both meters."""
         outer = None if self.outer is None else self.outer.branch(purpose)
         return Both(outer, self.own.branch(purpose))
 
 
 class BudgetLayer(Layer):
-    """What `with_budget` makes; it keeps the books of every run that uses it."""
+    """The layer of `with_budget`, with the spending of every run that uses it."""
 
     name = "with_budget"
 
@@ -130,7 +130,7 @@ class BudgetLayer(Layer):
         return self.books.tokens
 
     def wrap(self, model: Model) -> Model:
-        """The model, within the budget."""
+        """Wrap the model in the budget."""
         if self.usd is not None:
             require_price(model)
         return BudgetedModel(model, self)

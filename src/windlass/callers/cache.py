@@ -1,4 +1,4 @@
-"""`with_cache`: the same request is asked once.
+"""`with_cache`: the same request is sent once.
 
 The key is the digest of what is asked of whom, for whom: the scope (model, address, fingerprint of the
 key, tenant; see `scope.py`), system prompt, tools, settings and messages.
@@ -49,14 +49,14 @@ class CachedReply(msgspec.Struct, frozen=True):
 
 
 class Caching(Holding):
-    """A model that is asked the same thing once."""
+    """A model that is asked the same request once."""
 
     def __init__(self, model: Model, layer: Cache) -> None:
         super().__init__(model)
         self.layer = layer
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The answer that was given before, or a new one."""
+        """Return the cached answer, or a new one."""
         layer, key = self.layer, digest(self.model, request)
         kept = await layer.get(key)
         if kept is not None:
@@ -74,7 +74,7 @@ class Caching(Holding):
 
 
 class Cache(Layer):
-    """What `with_cache` makes; `hits` and `misses` count."""
+    """The layer of `with_cache`; `hits` and `misses` count."""
 
     name = "with_cache"
 
@@ -89,11 +89,11 @@ class Cache(Layer):
         self._read, self._writing = store is None, False
 
     def wrap(self, model: Model) -> Model:
-        """The model behind the cache."""
+        """Wrap the model in the cache."""
         return Caching(model, self)
 
     async def get(self, key: str) -> Response | None:
-        """The reply that was kept, unless it is too old."""
+        """Return the cached reply, unless it is too old."""
         if not self._read:
             await self._load()
         kept = self._kept.get(key)
@@ -108,7 +108,7 @@ class Cache(Layer):
         return kept.response
 
     async def put(self, key: str, response: Response, secrets: tuple[str, ...] = ()) -> None:
-        """Keep a reply: in memory at once, and in the store, where nothing secret is written."""
+        """Cache a reply in memory and in the store, without secrets."""
         kept = CachedReply(key, msgspec.structs.replace(response, asides=()), seams.now())
         self._remember(kept)
         if self.store is None:
@@ -167,7 +167,7 @@ class Cache(Layer):
 
     @asynccontextmanager
     async def _place(self) -> AsyncGenerator[Store]:
-        """The store; one that was given as an address is open only while it is used."""
+        """Open the store; one given as a URL is open only while it is used."""
         if not isinstance(self.store, str):
             assert self.store is not None
             yield self.store

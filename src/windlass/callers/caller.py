@@ -1,4 +1,4 @@
-"""Callers: how a run's model calls are made. A caller is a function of a call, and a model around a model.
+"""LLM callers: functions of a call, and models around a model.
 
 `compose([with_retry(), with_cache()])(default_llm_caller())` reads from the outside in: the retry
 holds the cache, the cache holds the call.
@@ -20,7 +20,7 @@ class Caller:
     """Makes model calls: `agent_loop(…, llm_caller=caller)`, or `await caller(call)` in one of yours."""
 
     def around(self, model: Model) -> Model:
-        """The model, behind this caller."""
+        """Wrap the model in this caller."""
         return model
 
     async def __call__(self, call: Mapping[str, Any]) -> Answer:
@@ -29,12 +29,12 @@ class Caller:
 
 
 class Layer:
-    """One thing about a model call; called with a caller, a function or a model, it wraps that."""
+    """One layer around a model call; called with a caller, a function or a model, it wraps it."""
 
     name = "layer"
 
     def wrap(self, model: Model) -> Model:
-        """The model with this around it."""
+        """Wrap the model in this layer."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to wrap a model")
 
     @overload
@@ -42,7 +42,7 @@ class Layer:
     @overload
     def __call__(self, inner: Caller | Callable[..., Any]) -> Caller: ...
     def __call__(self, inner: object) -> Caller | Model:
-        """`with_retry()(default_llm_caller())`, or `with_retry()(model)`."""
+        """Wrap a caller or a model: `with_retry()(default_llm_caller())`, `with_retry()(model)`."""
         if isinstance(inner, Model):
             return self.wrap(inner)
         return _LayeredCaller(self, as_caller(inner))
@@ -100,7 +100,7 @@ class _ComposedLayer(Layer):
 
 
 def default_llm_caller() -> Caller:
-    """The plain call of the run's own model: what every composition of callers ends in.
+    """Return the plain call of the run's model, in which every composition of callers ends.
 
     ```python
     caller = compose([with_retry(max_attempts=4)])(default_llm_caller())
@@ -115,7 +115,7 @@ def compose(layers: Sequence[ToolLayer]) -> Stack: ...
 @overload
 def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer: ...
 def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer | Stack:
-    """Several `with_…` as one, the outermost first: `compose([with_retry(), with_cache()])`.
+    """Compose several `with_…`, the outermost first: `compose([with_retry(), with_cache()])`.
 
     A layer of your own is a function of the next caller that returns a caller. Layers of model calls
     and of tool calls are composed alike, each with its own: `compose([with_consent(ask)])`.
@@ -139,7 +139,7 @@ def _about_models(layers: Sequence[object]) -> Layer | None:
 
 
 def as_caller(given: object) -> Caller:
-    """A caller from whatever can be one: a caller, a function of a call, a `with_…(…)` alone."""
+    """Convert a caller, a function of a call, or a `with_…(…)` alone to a caller."""
     if isinstance(given, Caller):
         return given
     if isinstance(given, Layer):

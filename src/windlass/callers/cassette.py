@@ -1,4 +1,4 @@
-"""`with_cassette`: what was answered once is played from a file.
+"""`with_cassette`: recorded replies are played from a file.
 
 The tape is read and written by request: model, system prompt, tools, settings and messages, with
 call ids numbered, since those of two runs are never the same. How it looks: `tape.py`.
@@ -21,7 +21,7 @@ Record: TypeAlias = Literal["once", "new", "none", "all"]
 
 
 class TapedModel(Cassette):
-    """A model behind a tape; what the tape said is marked `via="cassette"`."""
+    """A model behind a tape; replies from the tape are marked `via="cassette"`."""
 
     via = "cassette"
 
@@ -35,13 +35,13 @@ class TapedModel(Cassette):
         return self.model.secrets if self.model is not None else ()
 
     def check(self) -> None:
-        """A tape that is only played needs no key; where there is no tape yet, one is needed."""
+        """Check the model's key only where no tape exists yet."""
         if self.model is not None and self.asks and not self.tape.replies:
             self.model.check()
 
 
 class Recording(Layer):
-    """What `with_cassette` makes; the models it wraps share its tape."""
+    """The layer of `with_cassette`; the models it wraps share its tape."""
 
     name = "with_cassette"
 
@@ -49,13 +49,13 @@ class Recording(Layer):
         self.tape = tape
 
     def wrap(self, model: Model) -> Model:
-        """The model behind the tape."""
+        """Wrap the model in the tape."""
         return TapedModel(self.tape, model)
 
 
 @takes_a_dict
 def with_cassette(path: str | os.PathLike[str], *, record: Record = "once") -> Layer:
-    """Record what the model answers, and play it from then on: `with_cassette("tapes/a.jsonl")`.
+    """Record the model's replies, and play them later: `with_cassette("tapes/a.jsonl")`.
 
     `record="once"` records where there is no such file and plays it where there is; `"new"` plays
     what is on the tape and records the rest; `"none"` never asks the model, which then needs no key;

@@ -1,4 +1,4 @@
-"""What callers share: another model in place of the run's own, sizes and digests of requests."""
+"""Helpers of callers: other models, and sizes and digests of requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Other: TypeAlias = "str | Model | Caller | Layer | Callable[..., object]"
 
 
 def other(name: str, given: object) -> Callable[[Model], Model]:
-    """Makes the other model from the run's own; what cannot be one is refused now."""
+    """Build a function that makes the other model from the run's own; check it now."""
     if isinstance(given, str):
         from windlass.models.registry.providers import resolve
 
@@ -57,7 +57,7 @@ def _fitting(model: Model, like: Model) -> Model:
 def with_price(
     model: Model, request: Request, response: Response, via: str | None = None
 ) -> Response:
-    """The reply with the name, usage and price of who gave it: whoever holds the model has others."""
+    """Fill in the name, usage and price of the model that replied."""
     response = fill_usage(model, request, response)
     usage = response.usage
     if usage.cost_usd is None and usage is not NO_USAGE:
@@ -72,7 +72,7 @@ def with_price(
 
 
 def who(model: Model) -> str:
-    """The model's name with its provider's."""
+    """Return the model's name with its provider's."""
     return f"{model.provider}:{model.name}"
 
 
@@ -87,14 +87,14 @@ def _bytes(message: Message) -> bytes:
 
 
 def tokens_of(request: Request) -> int:
-    """Roughly the tokens of a request: a quarter of its bytes. What was counted stays counted."""
+    """Estimate the tokens of a request: a quarter of its bytes, each message counted once."""
     size = weigh_frame(request.frame) + sum(map(len, pieces(request.messages, "plain", _bytes)))
     size += sum(len(_bytes(message)) for message in request.tail)
     return size // 4 + 1
 
 
 def digest(model: Model, request: Request) -> str:
-    """The fingerprint of what is asked of whom, for whom; how the answer is delivered does not count."""
+    """Compute the digest of a request, its model and scope; delivery settings do not count."""
     settings = msgspec.structs.replace(request.settings, stream=True, timeout=None)
     state = blake2b(digest_size=24)
     head = (scope_of(model), request.system, request.tools, settings)

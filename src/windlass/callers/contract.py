@@ -1,4 +1,4 @@
-"""The documents' contract: `fn(call) -> {ok, value | status, error?}`, and a model behind such a function.
+"""The contract of callers: `fn(call) -> {ok, value | status, error?}`.
 
 A call is `{prompt, system, opts, turn: {iteration, session_id, attempt}}`. `opts` holds the model, the
 messages, the tools and every setting that is not left to the provider; what a function changes in a
@@ -47,7 +47,7 @@ turn_under_way: ContextVar[tuple[int, str | None]] = ContextVar("windlass_turn",
 
 
 class _Asking:
-    """A function at work: what it was asked with, where replies are shown, and what was shown last."""
+    """A running caller function: its request, its emit, and the last reply shown."""
 
     __slots__ = ("emit", "last", "model", "request", "shown")
 
@@ -56,7 +56,7 @@ class _Asking:
         self.last: Response | None = None
 
     def anew(self, why: str) -> Emit:
-        """Where the next reply is shown; what was shown before is void."""
+        """Return the emit of the next reply; discard what was shown before."""
         if self.shown.anything:
             self.emit(StreamRestarted(why))
             self.shown = EmitTracker(self.emit)
@@ -72,7 +72,7 @@ RESERVED = frozenset({"suspended", "cancelling"})  # only a run that really wait
 
 
 class Call(JsonObject):
-    """What a caller is asked: a dict whose keys can be read as fields, `call.turn.iteration`."""
+    """The argument of a caller: a dict with keys readable as fields, `call.turn.iteration`."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -82,13 +82,13 @@ class Call(JsonObject):
 
 
 class Answer(JsonObject):
-    """What a caller answers: `{ok: True, value}` or `{ok: False, status, error}`."""
+    """The answer of a caller: `{ok: True, value}` or `{ok: False, status, error}`."""
 
     exception: WindlassError | None = None  # raised as it was, when the answer is handed on
 
 
 def call_of(model: Model, request: Request) -> Call:
-    """The call that a request to a model is."""
+    """Describe a request to a model as a call."""
     settings = msgspec.structs.asdict(request.settings)
     opts = Call((name, value) for name, value in settings.items() if value is not None)
     opts |= {
@@ -105,7 +105,7 @@ def call_of(model: Model, request: Request) -> Call:
 
 
 def _prompt(request: Request) -> str:
-    """The last words of the user."""
+    """Return the user's last message."""
     messages = request.messages
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role == "user":
@@ -117,7 +117,7 @@ def _prompt(request: Request) -> str:
 
 
 async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
-    """Make the call that is described, through `around`, and answer by the contract."""
+    """Make the described call through `around`, and answer by the contract."""
     model, request = _parse_call(call)
     emit, asking = silent, _under_way.get()
     if asking is not None:
@@ -147,7 +147,7 @@ async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
 
 
 def _with_price(model: Model, request: Request, response: Response) -> Response:
-    """The reply of another model than the run's own, with the price and the name of that one."""
+    """Fill in price and name of a model other than the run's own."""
     if type(response) is not Response:
         return response  # no reply at all: whoever asked will find out
     response = fill_usage(model, request, response)
@@ -236,14 +236,14 @@ def _messages(given: Any, prompt: Any) -> Sequence[Message]:
 
 
 class Function(Holding):
-    """A model that asks a function by the contract; the function may ask the held model, or not."""
+    """A model that calls a function by the contract; the function may call the held model."""
 
     def __init__(self, model: Model, function: Callable[[Any], Any]) -> None:
         super().__init__(model)
         self.function = function
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """What the function answers; its `status`, where it says not ok, becomes the run's."""
+        """Return the function's answer; its `status`, where it is not ok, becomes the run's."""
         call = call_of(self.model, request)
         asking = _Asking(self.model, request, emit)
         before = _under_way.set(asking)
@@ -259,20 +259,20 @@ class Function(Holding):
         return response
 
     def check(self) -> None:
-        """Nothing: the function may never ask the held model."""
+        """Check nothing: the function may never call the held model."""
 
     def price(self, usage: Usage) -> float:
-        """As whoever answered says, where that is written in the usage."""
+        """Return the price in the usage, else that of the held model."""
         return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
 
     @property
     def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """No: the function may ask another model, or nobody."""
+        """Whether parts are reported: no, as the function may call another model."""
         return False
 
 
 def read_answer(answer: object, function: object) -> Response:
-    """The reply that an answer holds; raises what it says went wrong."""
+    """Return the reply in an answer, or raise the error that it describes."""
     if not is_mapping(answer) or type(ok := cast("Any", answer).get("ok")) is not bool:
         raise ConfigError(
             "an llm_caller answers {'ok': True, 'value': …} or {'ok': False, 'status': …}; "
@@ -322,7 +322,7 @@ _UNASKED = Usage(cost_usd=0.0)  # a function's own words: no model was paid for 
 
 
 def _reply(value: Any, function: object) -> Response:
-    """A reply in any of the shapes a function may have it in."""
+    """Convert a reply from any form that a function may return."""
     if isinstance(value, Response):
         return value
     if isinstance(value, str):
@@ -348,7 +348,7 @@ def _reply(value: Any, function: object) -> Response:
 
 
 def _dict_to_response(value: Mapping[str, Any]) -> Response:
-    """`{text, tool_calls, stop_reason, usage or input_tokens …}`: the fields of an `LLMResult`."""
+    """Convert `{text, tool_calls, stop_reason, usage …}`, the fields of an `LLMResult`."""
     blocks: list[Block] = []
     try:
         if thinking := value.get("thinking") or value.get("private_reasoning"):
@@ -386,9 +386,9 @@ def _dict_to_response(value: Mapping[str, Any]) -> Response:
 
 
 class TurnTold(Policy[None]):
-    """Stands in a run that has an `llm_caller`; without one nobody asks."""
+    """Records the current turn for callers; only in runs that have an `llm_caller`."""
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """The run's own task carries it, so that runs side by side do not meet."""
+        """Set the turn in the run's own task, so that parallel runs do not interfere."""
         turn_under_way.set((run.number, run.session_id))
         return request

@@ -33,7 +33,7 @@ class Escalating(Holding):
 
     @property
     def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Those of both."""
+        """The URLs of both models."""
         return f"{self.model.address} {self.better.address}"
 
     @property
@@ -42,7 +42,7 @@ class Escalating(Holding):
         return (*self.model.secrets, *self.better.secrets)
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The cheap answer, unless the call or the answer asks for more."""
+        """Return the cheap answer, unless the call or the answer requires the better model."""
         layer, cheap = self.layer, self.model
         if layer.predicate is not None:
             if await _said_yes(layer.predicate, call_of(cheap, request)):
@@ -64,14 +64,14 @@ class Escalating(Holding):
         return _with_asides(await self._escalate(request, emit), spent)
 
     async def _escalate(self, request: Request, emit: Emit) -> Response:
-        """Ask the better model, at its own price."""
+        """Call the better model, at its own price."""
         better = self.better
         request = await begin_request(better, request)
         response = await better.respond(request, emit)
         return with_price(better, request, response, "escalation")
 
     def price(self, usage: Usage) -> float:
-        """As whoever answered says; it is written in the usage."""
+        """Return the price in the usage, else that of the cheap model."""
         return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
 
     @property
@@ -80,16 +80,16 @@ class Escalating(Holding):
         return self.model.reports_parts and self.better.reports_parts
 
     def unpriced(self) -> Model | None:
-        """Either of the two."""
+        """Return the first of the two without a known price."""
         return self.model.unpriced() or self.better.unpriced()
 
     def check(self) -> None:
-        """Both must be able to be asked."""
+        """Check both models."""
         self.model.check()
         self.better.check()
 
     async def aclose(self) -> None:
-        """Let go of both."""
+        """Close both models."""
         await self.model.aclose()
         await self.better.aclose()
 
@@ -106,7 +106,7 @@ async def _said_yes(ask: Callable[[Any], Any], about: object) -> bool:
 
 
 class Escalation(Layer):
-    """What `with_escalation` makes."""
+    """The layer of `with_escalation`."""
 
     name = "with_escalation"
 
@@ -119,7 +119,7 @@ class Escalation(Layer):
         self.better, self.predicate, self.on_reply = better, predicate, on_reply
 
     def wrap(self, model: Model) -> Model:
-        """The model, with the better one above it."""
+        """Wrap the model, with the better one above it."""
         return Escalating(model, self.better(model), self)
 
 
@@ -130,7 +130,7 @@ def with_escalation(
     predicate: Callable[[Any], Any] | None = None,
     on_reply: Callable[[Response], Any] | None = None,
 ) -> Layer:
-    """Ask `frontier` instead where `predicate(call)` says so, or where `on_reply(reply)` does.
+    """Call `frontier` instead where `predicate(call)` or `on_reply(reply)` is true.
 
     ```python
     with_escalation("anthropic:claude-opus-4-1", predicate=lambda call: call.turn.iteration > 5)

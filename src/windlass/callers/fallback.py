@@ -1,4 +1,4 @@
-"""`with_fallback`: other models, asked in order when the first cannot answer."""
+"""`with_fallback`: other models, called in order when the first cannot answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.models.meter import begin_request, fail_request
 from windlass.models.wrappers.base import EmitTracker, Holding, is_final
 from windlass.usage import Usage
 
-#: A request that is wrong or too long is so for everybody, and is somebody else's to mend.
+#: A request that is wrong or too long fails at every model, so no fallback is tried.
 FALL = frozenset(
     {
         "rate_limit",
@@ -40,7 +40,7 @@ FALL = frozenset(
 
 
 class FallingBack(Holding):
-    """A model with others behind it."""
+    """A model with fallbacks."""
 
     def __init__(self, model: Model, others: Sequence[Model], on: frozenset[str]) -> None:
         super().__init__(model)
@@ -50,16 +50,16 @@ class FallingBack(Holding):
 
     @property
     def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Those of all of them."""
+        """The URLs of all models."""
         return " ".join(model.address for model in self.models)
 
     @property
     def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The keys of all of them."""
+        """The keys of all models."""
         return tuple(secret for model in self.models for secret in model.secrets)
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The first answer that comes; where nobody answers, an error that may pass, or the last."""
+        """Return the first answer; if all fail, raise a transient error if any, else the last."""
         errors: list[ModelError] = []
         for left, model in zip(range(len(self.models) - 1, -1, -1), self.models, strict=True):
             if errors:
@@ -86,7 +86,7 @@ class FallingBack(Holding):
         raise first
 
     def price(self, usage: Usage) -> float:
-        """As whoever answered says; it is written in the usage."""
+        """Return the price in the usage, else that of the first model."""
         return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
 
     @property
@@ -95,22 +95,22 @@ class FallingBack(Holding):
         return all(model.reports_parts for model in self.models)
 
     def unpriced(self) -> Model | None:
-        """The first that has no price: any of them may be asked."""
+        """Return the first model without a known price: any of them may be called."""
         return next((found for model in self.models if (found := model.unpriced())), None)
 
     def check(self) -> None:
-        """All of them must be able to be asked: a fallback that cannot is found out too late."""
+        """Check all models, so that a broken fallback is found early."""
         for model in self.models:
             model.check()
 
     async def aclose(self) -> None:
-        """Let go of all connections."""
+        """Close all models."""
         for model in self.models:
             await model.aclose()
 
 
 class Fallback(Layer):
-    """What `with_fallback` makes."""
+    """The layer of `with_fallback`."""
 
     name = "with_fallback"
 
@@ -118,7 +118,7 @@ class Fallback(Layer):
         self.others, self.on = others, on
 
     def wrap(self, model: Model) -> Model:
-        """The model, with the others behind it."""
+        """Wrap the model, with the fallbacks behind it."""
         own = model  # a caller among the others wraps the run's own model
         while isinstance(own, Holding):
             own = own.model
@@ -127,7 +127,7 @@ class Fallback(Layer):
 
 @takes_a_dict
 def with_fallback(models: Other | Sequence[Other], *, on: Iterable[str] | None = None) -> Layer:
-    """Ask these when the model cannot answer, in order: `with_fallback(["openai:gpt-4o", "ollama:…"])`.
+    """Call these models in order on failure: `with_fallback(["openai:gpt-4o", "ollama:…"])`.
 
     Each is a name, a Model, or a caller. A request that is refused as such (`bad_request`,
     `context_overflow`) falls through to nobody; `on` names the categories that do. What was shown of

@@ -1,4 +1,4 @@
-"""`with_logging`: a line for every model call, without its words."""
+"""`with_logging`: a log line for every model call, without its content."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 class LoggedModel(Holding):
-    """A model whose calls are told."""
+    """A model with logged calls."""
 
     def __init__(self, model: Model, layer: Logging) -> None:
         super().__init__(model)
         self.layer = layer
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The answer; what became of the call is told either way."""
+        """Return the answer; log the outcome either way."""
         iteration, session_id = turn_under_way.get()
         record: JsonObject = {
             "provider": self.provider,
@@ -73,7 +73,7 @@ class LoggedModel(Holding):
 
 
 class Logging(Layer):
-    """What `with_logging` makes."""
+    """The layer of `with_logging`."""
 
     name = "with_logging"
 
@@ -81,16 +81,16 @@ class Logging(Layer):
         self.sink, self.level = sink, logging.getLevelNamesMapping()[level.upper()]
 
     def wrap(self, model: Model) -> Model:
-        """The model, its calls told."""
+        """Wrap the model, with logged calls."""
         return LoggedModel(model, self)
 
     async def tell(self, record: JsonObject) -> None:
-        """Hand the record over; a sink that fails harms nobody."""
+        """Pass the record to the sink; a failing sink is logged and ignored."""
         if self.sink is None:
-            words = " ".join(
+            text = " ".join(
                 f"{name}={value}" for name, value in record.items() if value is not None
             )
-            log.log(self.level, "model call: %s", words)
+            log.log(self.level, "model call: %s", text)
             return
         try:
             answer = self.sink(record)
@@ -102,7 +102,7 @@ class Logging(Layer):
 
 @takes_a_dict
 def with_logging(sink: Callable[[JsonObject], Any] | None = None, *, level: str = "info") -> Layer:
-    """Tell every call to `sink(record)`, or to the logger `windlass`: `with_logging(records.append)`.
+    """Log every call to `sink(record)`, or to `windlass`: `with_logging(records.append)`.
 
     A record says who was asked, in which turn of which session, how long it took, tokens, cost, stop
     reason, names of the tools called, or the error. It never holds what was said.

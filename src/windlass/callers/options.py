@@ -40,7 +40,7 @@ class Door(Protocol[P, Made]):
 
 
 def takes_a_dict(make: Callable[P, Made]) -> Door[P, Made]:
-    """`with_retry({"max_attempts": 4})` for `with_retry(max_attempts=4)`; unknown keys are refused."""
+    """Accept options also as a dict: `with_retry({"max_attempts": 4})`; check the keys."""
     code = cast("Any", make).__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     door = cast("Any", make).__name__
@@ -71,28 +71,28 @@ def _required_names(make: Any) -> tuple[str, ...]:
 
 
 def number(name: str, value: object, low: float = 0, high: float = 10**12) -> float:
-    """A number, or a `ConfigError` that names the option."""
+    """Check a number, or raise a `ConfigError` that names the option."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise ConfigError(f"{name} is a number of at least {low:g}, not {safe_repr(value)}")
     return float(value)
 
 
 def whole(name: str, value: object, low: int = 1) -> int:
-    """A whole number, or a `ConfigError` that names the option."""
+    """Check a whole number, or raise a `ConfigError` that names the option."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 10**12:
         raise ConfigError(f"{name} is a whole number of at least {low}, not {safe_repr(value)}")
     return int(value)
 
 
 def function(name: str, value: object) -> Any:
-    """A callable or None."""
+    """Check that a value is callable or None."""
     if value is not None and not callable(value):
         raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
     return value
 
 
 def categories(name: str, value: object) -> frozenset[str]:
-    """Categories of errors: `["rate_limit", "timeout"]`."""
+    """Check categories of errors: `["rate_limit", "timeout"]`."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ConfigError(f"{name} is a list of error categories, not {safe_repr(value)}")
     given = list(cast("Iterable[Any]", value))

@@ -1,4 +1,4 @@
-"""`with_rate_limit`: all runs together keep a provider's pace, first come, first served.
+"""`with_rate_limit`: all runs together keep a provider's pace, in order of arrival.
 
 A gate stands before each model, for each tenant, address and key (`scope.py`). Calls pass it in the order they came. What is known in advance (so
 many requests or tokens a minute) is kept exactly, over any sixty seconds. What is not is learned: a
@@ -34,7 +34,7 @@ _numbers = itertools.count()
 
 
 class Ticket:
-    """A call's place in the line, which it keeps until it is answered."""
+    """A call's place in the queue, which it keeps until it is answered."""
 
     __slots__ = ("admitted_at", "loop", "number", "since", "tokens", "woken")
 
@@ -45,13 +45,13 @@ class Ticket:
         self.woken: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """Look again whether it is your turn."""
+        """Wake the call to check whether it is its turn."""
         if self.woken is not None and not self.woken.done():
             self.woken.set_result(None)
 
 
 class Window:
-    """So much in any sixty seconds."""
+    """A limit over any sixty seconds."""
 
     __slots__ = ("limit", "log", "used")
 
@@ -60,7 +60,7 @@ class Window:
         self.log: deque[tuple[float, float]] = deque()
 
     def wait(self, amount: float, now: float) -> float:
-        """Seconds until there is room; what is larger than the limit fits an empty window."""
+        """Return the seconds until there is room; a larger amount fits an empty window."""
         while self.log and self.log[0][0] <= now - MINUTE:
             self.used -= self.log.popleft()[1]
         over = self.used + min(amount, self.limit) - self.limit
@@ -73,13 +73,13 @@ class Window:
         return 0.0
 
     def take(self, amount: float, now: float) -> None:
-        """Use some of it."""
+        """Use some of the limit."""
         self.log.append((now, amount))
         self.used += amount
 
 
 class Gate:
-    """What the runs of a scope know of one model's pace."""
+    """The pace of one model, shared by the runs of a scope."""
 
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self.requests = Window(requests) if requests is not None else None
@@ -96,7 +96,7 @@ class Gate:
         self._lock = threading.RLock()  # event loops of several threads may share a gate
 
     async def enter(self, ticket: Ticket) -> None:
-        """Wait for your turn."""
+        """Wait for the call's turn."""
         entry = (ticket.number, ticket)
         with self._lock:
             heapq.heappush(self.line, entry)
@@ -118,7 +118,7 @@ class Gate:
         self._wake_first()
 
     def _turn(self, ticket: Ticket) -> float | None:
-        """0: go. Else look again after so long; None: when somebody says so."""
+        """Return 0 to go, the seconds after which to check again, or None to wait for a wake-up."""
         with self._lock:
             if self.line[0][1] is not ticket or self.under_way >= int(self.room):
                 return None
@@ -147,7 +147,7 @@ class Gate:
             return 0
 
     def is_idle(self) -> bool:
-        """Nobody waits or is under way, and there is nothing to remember."""
+        """Check that no call waits or runs, and that nothing is to be remembered."""
         with self._lock:
             now = seams.monotonic()
             windows = (self.requests, self.tokens)
@@ -161,13 +161,13 @@ class Gate:
             )
 
     def leave(self) -> None:
-        """A call has ended, however."""
+        """Record that a call has ended."""
         with self._lock:
             self.under_way -= 1
         self._wake_first()
 
     def on_answer(self, ticket: Ticket, tokens: int) -> None:
-        """The provider answered: there is room for more, and it may go a little faster."""
+        """Speed up a little after an answer of the provider."""
         with self._lock:
             self.complaints = 0
             self.answers += 1
@@ -177,7 +177,7 @@ class Gate:
                 self.tokens.take(tokens - ticket.tokens, seams.monotonic())
 
     def on_rate_limited(self, ticket: Ticket, retry_after: float | None) -> None:
-        """The provider said 429: close for as long as it asks, and come back with fewer."""
+        """Close the gate after a 429 for as long as the provider asks, and reopen slowly."""
         with self._lock:
             now = seams.monotonic()
             if ticket.admitted_at >= self.cut_at:  # else it went out before we knew
@@ -194,15 +194,15 @@ class Gate:
             self.closed_until = max(self.closed_until, now + retry_after)
 
     def hear(self, headers: Mapping[str, str]) -> None:
-        """What the provider says is left, and until when."""
+        """Read the remaining limits from the headers of a reply."""
         for kind in ("requests", "tokens"):
-            said = [
+            limits = [
                 limit
                 for name in headers
                 if (limit := _parse_remaining(name, kind, headers)) is not None
             ]
-            if said:
-                left, wait = min(said)
+            if limits:
+                left, wait = min(limits)
                 with self._lock:
                     others = max(self.under_way - 1, 0) if kind == "requests" else 0
                     until = seams.monotonic() + min(wait, MINUTE)
@@ -228,7 +228,7 @@ class Gate:
 def _parse_remaining(
     name: str, kind: str, headers: Mapping[str, str]
 ) -> tuple[float, float] | None:
-    """Read what a header says is left of a kind, and for how many seconds.
+    """Parse a header with the remaining amount of a kind; return it and its seconds.
 
     How much may be said in reply (`output`) is not ours to keep.
     """
@@ -249,7 +249,7 @@ class RateLimitedModel(Holding):
         self.layer, self.max_wait = layer, layer.max_wait
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The answer, when it is this call's turn; one that is told to wait keeps its place."""
+        """Return the answer when it is this call's turn; a refused call keeps its place."""
         gate = self.layer.gates.get(scope_of(self.model))
         ticket = Ticket(tokens_of(request))
         while True:
@@ -288,7 +288,7 @@ class RateLimitedModel(Holding):
 
 
 def _listener(gate: Gate) -> Callable[[Mapping[str, str]], None]:
-    """Hears what is answered to this call; a tool that starts early may ask others meanwhile."""
+    """Build a listener for the headers of this call, not of calls that its tools make."""
     task = asyncio.current_task()
 
     def hear(headers: Mapping[str, str]) -> None:
@@ -299,7 +299,7 @@ def _listener(gate: Gate) -> Callable[[Mapping[str, str]], None]:
 
 
 class RateLimit(Layer):
-    """What `with_rate_limit` makes; it keeps one gate for each scope, whichever run asks."""
+    """The layer of `with_rate_limit`, with one gate for each scope."""
 
     name = "with_rate_limit"
 
@@ -308,7 +308,7 @@ class RateLimit(Layer):
         self.gates = ScopedStates(lambda: Gate(requests, tokens), Gate.is_idle)
 
     def wrap(self, model: Model) -> Model:
-        """The model behind its gate."""
+        """Wrap the model in its gate."""
         return RateLimitedModel(model, self)
 
 
@@ -319,7 +319,7 @@ def with_rate_limit(
     tokens_per_minute: int | None = None,
     max_wait: float = 600.0,
 ) -> Layer:
-    """Keep the provider's pace in all runs together: `with_rate_limit(requests_per_minute=50)`.
+    """Keep a provider's pace over all runs: `with_rate_limit(requests_per_minute=50)`.
 
     Calls go in the order they came; the limits hold over any sixty seconds, for each model, and for
     each tenant, address and key of it: what one tenant asks makes no other wait. Without any limits

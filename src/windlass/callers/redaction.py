@@ -1,4 +1,4 @@
-"""What a layer writes to a file or a store passes the redactor of the run, and the model's own keys."""
+"""Redaction of what layers write: by the run's redactor and the model's own keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ T = TypeVar("T")
 
 
 class LayerRedactor:
-    """`LayerRedactor(model.secrets).value(reply)`: the model's keys, and all that the run's Runtime knows."""
+    """A redactor of the model's keys and the Runtime's secrets.
+
+    `LayerRedactor(model.secrets).value(reply)`
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         scope = find_scope()
@@ -23,20 +26,20 @@ class LayerRedactor:
         ]
 
     def value(self, value: T) -> T:
-        """The value without secrets."""
+        """Remove the secrets from a value."""
         for one in self._redactors:
             value = one.value(value)
         return value
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """Remove the secrets from a text."""
         for one in self._redactors:
             text = one.text(text)
         return text
 
 
 def secrets_of(model: Model | None) -> tuple[str, ...]:
-    """The keys of a model and of those that it holds."""
+    """Return the keys of a model and of those that it holds."""
     found: list[str] = []
     while model is not None:
         found += model.secrets

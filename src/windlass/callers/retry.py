@@ -1,4 +1,4 @@
-"""`with_retry`: ask again when that can help."""
+"""`with_retry`: call again when that can help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.models.wrappers.retry import Backoff, Retrying
 
 
 class Retry(Layer):
-    """What `with_retry` makes."""
+    """The layer of `with_retry`."""
 
     name = "with_retry"
 
@@ -29,7 +29,7 @@ class Retry(Layer):
         self.wrap(Model())  # what cannot be is refused now
 
     def wrap(self, model: Model) -> Model:
-        """The model, asked up to so many times."""
+        """Wrap the model in retries."""
         return Retrying(
             model,
             self.attempts,
@@ -49,7 +49,7 @@ def with_retry(
     max_backoff_ms: float = 60_000,
     on: Iterable[str] | None = None,
 ) -> Layer:
-    """Ask up to `max_attempts` times: `with_retry(max_attempts=4, backoff="exponential")`.
+    """Retry up to `max_attempts` times: `with_retry(max_attempts=4, backoff="exponential")`.
 
     Between attempts it waits `backoff_ms`, then as `backoff` says ("exponential", "linear",
     "constant", "none"), at most `max_backoff_ms`; a provider that says when to come back is

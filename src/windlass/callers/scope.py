@@ -1,4 +1,4 @@
-"""Who shares what a layer remembers: calls of one tenant to one model, at one address, with one key.
+"""Scopes of what layers remember: one tenant, one model, one URL, one key.
 
 Everything in `callers/` that outlives a call and says something about a model (a cached reply, the
 state of a circuit, the pace of a provider) is kept by scope, so that no tenant, endpoint or key
@@ -23,7 +23,7 @@ State = TypeVar("State")
 
 
 class Scope(NamedTuple):
-    """What two calls have in common that may share what a layer remembers."""
+    """What two calls must share so that they share what a layer remembers."""
 
     model: str
     address: str
@@ -32,7 +32,7 @@ class Scope(NamedTuple):
 
 
 def scope_of(model: Model) -> Scope:
-    """The scope of a call to this model that is made now: `scope_of(self.model)`.
+    """Return the scope of a call to this model made now: `scope_of(self.model)`.
 
     It is asked for at each call: which key a model sends and for which tenant may differ between
     two calls of the same object.
@@ -42,7 +42,7 @@ def scope_of(model: Model) -> Scope:
 
 
 def _kind(model: Model) -> str:
-    """The class of a model that has no address, however it is wrapped."""
+    """Return the class of a model without a URL, under all wrappers."""
     held: object = model
     while isinstance(held, Model):
         model, held = held, getattr(held, "model", None) or getattr(held, "inner", None)
@@ -50,7 +50,7 @@ def _kind(model: Model) -> str:
 
 
 def current_tenant() -> str | None:
-    """The tenant for whom a model is asked now; None: the host's own code, or a caller without one.
+    """Return the tenant of the current model call; None in host code or without a tenant.
 
     A tool or a callback that calls `model.respond()` itself asks for the tenant of its run.
     """
@@ -59,7 +59,7 @@ def current_tenant() -> str | None:
 
 
 def fingerprint(model: Model) -> str:
-    """A short digest of the keys that a model sends: enough to tell two apart, not to find one."""
+    """Compute a short digest of a model's keys: it tells two apart and reveals none."""
     secrets = model.secrets
     if not secrets:
         return ""
@@ -72,7 +72,7 @@ def fingerprint(model: Model) -> str:
 
 
 class ScopedStates(Generic[State]):
-    """One state for each scope, made when it is first asked for.
+    """One state for each scope, created when it is first used.
 
     Beyond `most` scopes the least recently used are dropped, but only those that are `idle`.
     """
@@ -88,12 +88,12 @@ class ScopedStates(Generic[State]):
         return len(self._states)
 
     def values(self) -> list[State]:
-        """All of them, the latest used last."""
+        """Return all states, the latest used last."""
         with self._lock:
             return list(self._states.values())
 
     def get(self, scope: Scope) -> State:
-        """The state of a scope."""
+        """Return the state of a scope."""
         with self._lock:
             state = self._states.get(scope)
             if state is None:
@@ -105,7 +105,7 @@ class ScopedStates(Generic[State]):
             return state
 
     def _drop_idle(self) -> None:
-        """Drop the older half, as far as it is idle: the search is paid for by many calls."""
+        """Drop the older half, as far as it is idle: many calls share the cost."""
         for scope in list(self._states)[: self._most // 2 + 1]:
             if self._idle(self._states[scope]):
                 del self._states[scope]

@@ -1,4 +1,4 @@
-"""`with_shadow`: ask another model the same thing, to compare; its answer changes nothing.
+"""`with_shadow`: call another model too, to compare; its answer changes nothing.
 
 The shadow is asked beside the model. Once the model has answered, the shadow has a little longer
 and is then cancelled, so nothing of it is left when the call returns. What it answered in time is on
@@ -41,7 +41,7 @@ log = logging.getLogger("windlass")
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What `on_result` gets: the answer, and the shadow's answer or why there is none."""
+    """The argument of `on_result`: the answer, and the shadow's answer or its error."""
 
     request: Request
     reply: Response
@@ -50,7 +50,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class ShadowedModel(Holding):
-    """A model with another in its shadow."""
+    """A model with a shadow."""
 
     def __init__(self, model: Model, shadow: Model, layer: Shadow) -> None:
         super().__init__(model)
@@ -62,7 +62,7 @@ class ShadowedModel(Holding):
         return (*self.model.secrets, *self.shadow.secrets)
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The model's answer, with the shadow's beside it."""
+        """Return the model's answer, with the shadow's beside it."""
         layer = self.layer
         if layer.sample < 1 and seams.rng.random() >= layer.sample:
             return await self.model.respond(request, emit)
@@ -105,17 +105,17 @@ class ShadowedModel(Holding):
         return aside
 
     def unpriced(self) -> Model | None:
-        """Either of the two."""
+        """Return the first of the two without a known price."""
         return self.model.unpriced() or self.shadow.unpriced()
 
     async def aclose(self) -> None:
-        """Let go of both."""
+        """Close both models."""
         await self.model.aclose()
         await self.shadow.aclose()
 
 
 async def _cancel_and_wait(task: asyncio.Task[Any]) -> None:
-    """Wait for the task to be gone; who is cancelled meanwhile is cancelled afterwards."""
+    """Cancel the task and wait for its end; a cancellation meanwhile is raised afterwards."""
     task.cancel()
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -139,7 +139,7 @@ async def _tell(on_result: Callable[[Any], Any], comparison: Comparison) -> None
 
 
 class Shadow(Layer):
-    """What `with_shadow` makes."""
+    """The layer of `with_shadow`."""
 
     name = "with_shadow"
 
@@ -153,7 +153,7 @@ class Shadow(Layer):
         self.shadow, self.wait, self.sample, self.on_result = shadow, wait, sample, on_result
 
     def wrap(self, model: Model) -> Model:
-        """The model with its shadow."""
+        """Wrap the model with its shadow."""
         return ShadowedModel(model, self.shadow(model), self)
 
 
@@ -165,7 +165,7 @@ def with_shadow(
     sample: float = 1.0,
     on_result: Callable[[Comparison], Any] | None = None,
 ) -> Layer:
-    """Ask `model` the same thing beside the run's own, and use only the run's own answer.
+    """Call `model` beside the run's own, and use only the run's own answer.
 
     `with_shadow("openai:gpt-4o", sample=0.1, on_result=compare)`. The shadow has until `wait` seconds
     after the answer, then it is cancelled; `sample` is the share of calls that have a shadow. Its

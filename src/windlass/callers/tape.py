@@ -1,4 +1,4 @@
-"""Tapes: what a real model answered once, kept in a file and played back for ever after.
+"""Tapes: recorded replies of a real model, kept in a file and played back.
 
 A tape is JSON lines: `message` lines show each message once, `reply` lines say which messages,
 frame and model a reply belongs to, and for which tenant it was recorded. An address and a key do
@@ -42,7 +42,7 @@ class NotOnTape(TestBroken):
 
 
 class TapeMessage(msgspec.Struct, frozen=True, tag="message", tag_field="line"):
-    """A message that some request carried, for people to read."""
+    """A message of some request, for people to read."""
 
     digest: str
     role: str
@@ -50,7 +50,7 @@ class TapeMessage(msgspec.Struct, frozen=True, tag="message", tag_field="line"):
 
 
 class TapeReply(msgspec.Struct, frozen=True, tag="reply", tag_field="line", omit_defaults=True):
-    """A request by its digests, and what the model said to it."""
+    """A request by its digests, and the model's reply."""
 
     model: str
     system: str
@@ -67,7 +67,7 @@ Line: TypeAlias = Union[TapeMessage, TapeReply]
 
 
 class Tape:
-    """The file: read whole when it is played, appended to while it is recorded."""
+    """The tape's file: read whole when it is played, appended to while it is recorded."""
 
     def __init__(self, path: Path, way: Way, *, again: str) -> None:
         self.again = again  # what to write to record anew
@@ -105,7 +105,7 @@ class Tape:
             file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in (*lines, reply)))
 
     def take(self, asked: TapeReply, messages: Sequence[TapeMessage]) -> TapeReply | None:
-        """The next reply to this request, each once; None where it is to be recorded."""
+        """Return the next reply to this request, each once; None if it is to be recorded."""
         for index, reply in enumerate(self.unplayed):
             if _same(reply, asked):
                 return self.unplayed.pop(index)
@@ -156,7 +156,7 @@ class Tape:
 
 
 class Cassette(Model):
-    """What `cassette` makes: a model in front of a model."""
+    """The model of `cassette`, in front of a model."""
 
     via: str | None = None  # how a reply is marked that came from the tape
 
@@ -169,21 +169,21 @@ class Cassette(Model):
             self.provider, _, self.name = tape.replies[0].model.partition(":")
 
     def wrap(self, model: Model) -> Cassette:
-        """Another model on the same tape."""
+        """Put another model on the same tape."""
         return Cassette(self.tape, model)
 
     @property
     def capabilities(self) -> Capabilities:
-        """As the model behind says."""
+        """The capabilities of the model behind."""
         return super().capabilities if self.model is None else self.model.capabilities
 
     @property
     def asks(self) -> bool:
-        """May the model behind be asked at all?"""
+        """Whether the model behind may be called at all."""
         return self.model is not None and self.tape.recording
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """As on tape; or as the model says, and then it is on tape."""
+        """Return the reply on tape, or call the model and record its reply."""
         model = self.model
 
         async def ask() -> Response:
@@ -193,8 +193,8 @@ class Cassette(Model):
         return await self._from_tape(request, emit, ask)
 
     async def complete(self, completion: Completion, emit: Emit) -> Response | None:
-        """As on tape; or as the model goes on, where it can, and then it is on tape."""
-        said = [Message("user", (Text(completion.prefix),))]
+        """Return the completion on tape, or have the model complete and record it."""
+        messages = [Message("user", (Text(completion.prefix),))]
         tail = () if completion.suffix is None else (Message("user", (Text(completion.suffix),)),)
         frame = Frame(completion.system, (), completion.settings)
         model = self.model
@@ -203,10 +203,10 @@ class Cassette(Model):
             assert model is not None
             return await model.complete(completion, emit)
 
-        return await self._from_tape(Request(said, frame, tail), emit, ask, kind="completion")
+        return await self._from_tape(Request(messages, frame, tail), emit, ask, kind="completion")
 
     async def count_tokens(self, request: Request) -> int | None:
-        """As the model behind counts; nobody is asked where only the tape may answer."""
+        """Count with the model behind; None where only the tape may answer."""
         model = self.model
         return await model.count_tokens(request) if model is not None and self.asks else None
 
@@ -263,11 +263,11 @@ class Cassette(Model):
             await self.model.aclose()
 
     def price(self, usage: Usage) -> float:
-        """What the model behind would charge."""
+        """Return what the model behind would charge."""
         return super().price(usage) if self.model is None else self.model.price(usage)
 
     def unpriced(self) -> Model | None:
-        """As the model behind says; what is played back costs nothing."""
+        """Return the model behind if its price is unknown; playback is free."""
         return None if self.model is None else self.model.unpriced()
 
     def _messages(self, request: Request, redactor: LayerRedactor) -> list[TapeMessage]:
@@ -285,7 +285,7 @@ class Cassette(Model):
         self, request: Request, messages: Sequence[TapeMessage], redactor: LayerRedactor
     ) -> TapeReply:
         settings = msgspec.to_builtins(request.settings)
-        # how the reply travels and how long it may take do not change what is said
+        # delivery and timeout do not change the content of the reply
         for key in ("stream", "timeout"):
             settings.pop(key, None)
         return TapeReply(
@@ -302,7 +302,7 @@ class Cassette(Model):
 
 
 def _without_ids(message: Message, ids: dict[str, str]) -> Any:
-    """The message with its call ids numbered: the ids of two runs are never the same."""
+    """Number the call ids of a message: the ids of two runs are never the same."""
     plain = msgspec.to_builtins(message)
     for block in plain.get("content", ()):
         if block["type"] in ("tool_call", "tool_result") and "id" in block:

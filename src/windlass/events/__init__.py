@@ -1,4 +1,4 @@
-"""Everything that happens: the journal's entries, and the live signs of progress between them.
+"""Events: the journal's entries, and the live events between them.
 
 One closed union. An entry is appended to the session's journal and then shown to whoever watches;
 a live event (`TextDelta`, `ToolCallStarted`, …) is only shown.
@@ -482,12 +482,12 @@ Event: TypeAlias = Union[JournalEntry, LiveEvent]
 
 
 def kind_of(event: Event) -> str:
-    """The event's name in the journal and on the wire: `kind_of(TextDelta("x"))` -> `text_delta`."""
+    """Return the event's tag in the journal: `kind_of(TextDelta("x"))` -> `text_delta`."""
     return str(type(event).__struct_config__.tag)
 
 
 def as_dict(event: Event) -> JsonObject:
-    """The event as plain data, with its `kind`; a decision with its `policyDecision`."""
+    """Convert the event to plain data, with its `kind`; a decision with `policyDecision`."""
     data: JsonObject = msgspec.to_builtins(event)
     if type(event) is ToolDecided:
         data["policyDecision"] = event.policy_decision

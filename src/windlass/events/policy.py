@@ -1,4 +1,4 @@
-"""What policies put on the record: judgements, warnings, searches, compactions, and notes of your own.
+"""Entries of policies: judgements, warnings, searches, compactions, and your notes.
 
 Part of the union in `__init__.py`, where all of them are imported from.
 """

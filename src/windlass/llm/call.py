@@ -1,4 +1,4 @@
-"""One model call, without a loop: tools it asks for are shown, not run."""
+"""One model call, without a loop: the tool calls of the reply are returned, not run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LLMResult(msgspec.Struct, frozen=True):
-    """What `llm_call` returns: the reply in one shape, whoever gave it."""
+    """The result of `llm_call`: the reply in one shape for every provider."""
 
     message: Message
     usage: Usage
@@ -43,14 +43,14 @@ class LLMResult(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The words."""
+        """The text of the reply."""
         return self.message.text
 
     visible_text = text
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls it asks for; nobody has run them."""
+        """The calls of the reply, which were not run."""
         return list(self.message.tool_calls)
 
     @property
@@ -190,7 +190,7 @@ async def llm_stream(
 
 
 async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult:
-    """Make the call, as often as its answer needs to fit, and tell what came of it."""
+    """Make the call, repeated until its answer fits, and return the result."""
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
     who = prepared.who
     if wanted is None:
@@ -211,7 +211,7 @@ async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult:
 
 
 def paid_for(model: Model, response: Response) -> float:
-    """What the reply cost, with all that was paid for on the way to it."""
+    """Return the cost of the reply, with its asides."""
     return (cost_of(model, response.usage) or 0.0) + sum(a.cost_usd for a in response.asides)
 
 

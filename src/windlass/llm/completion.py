@@ -1,4 +1,4 @@
-"""Text that goes on, or fills a gap: by the model's own means, else asked for in words."""
+"""Completion of a text or a gap: by the model's own endpoint, else by a chat."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def llm_completion(
     /,
     **more: Unpack[CompletionKeywords],
 ) -> LLMResult:
-    """Go on with a text, or fill the gap before `suffix`.
+    """Continue a text, or fill the gap before `suffix`.
 
     ```python
     reply = await w.llm_completion("def add(a, b):\\n    return ", provider="ollama")
@@ -92,14 +92,14 @@ def _prepare_completion(
 
 
 class _Completing(Holding):
-    """A model that goes on with one text; callers stand around it as around any other."""
+    """A model that completes one text; callers wrap it like any other."""
 
     def __init__(self, model: Model, completion: Completion) -> None:
         super().__init__(model)
         self.completion = completion
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The text by the model's own means, else in words."""
+        """Complete the text by the model's own endpoint, else by a chat."""
         completion = msgspec.structs.replace(self.completion, settings=request.settings)
         response = await self.model.complete(completion, emit)
         if response is not None:
@@ -120,7 +120,7 @@ def _without_fence(text: str) -> str:
 
 
 def strip_echo(text: str, prefix: str, suffix: str | None) -> str:
-    """A reply without the fence around it and without what it repeats of either side."""
+    """Strip the fence around a reply, and what it repeats of either side."""
     text = _without_fence(text)
     for echo in (prefix, prefix.rpartition("\n")[2]):
         cut = text if text.startswith(echo) else text.lstrip()

@@ -1,4 +1,4 @@
-"""Going on from a transcript: its messages, then what is asked now; what it knew stays known."""
+"""Continuation of a transcript: its messages, then the new prompt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELDS: Final = (
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What a call goes on from, beside the messages."""
+    """What a call continues from, beside the messages."""
 
     id: str
     events: tuple[dict[str, Any], ...] = ()
@@ -35,12 +35,12 @@ class Past(msgspec.Struct, frozen=True):
 
 
 def new_past() -> Past:
-    """The past of a call that begins anew."""
+    """Build the past of a call that starts fresh."""
     return Past(seams.new_id("transcript"))
 
 
 def read_transcript(transcript: Mapping[str, Any]) -> tuple[tuple[Message, ...], Past]:
-    """The messages of a transcript and what else it carries; what is none is a `ConfigError`."""
+    """Parse the messages of a transcript and the rest of it, or raise `ConfigError`."""
     for name in transcript:
         if name not in _FIELDS:
             hint = nearest(name, _FIELDS) if isinstance(cast("object", name), str) else ""

@@ -1,4 +1,4 @@
-"""What model calls cost: estimated, so far, and at most."""
+"""Costs of model calls: estimated, so far, and at most."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.usage import Usage
 
 
 class SessionCost(msgspec.Struct, frozen=True):
-    """What the current Runtime has spent: `llm_session_cost().total_cost`, in dollars.
+    """The spending of the current Runtime: `llm_session_cost().total_cost`, in dollars.
 
     The fields are there as items too: `cost["call_count"]`, `dict(cost)`.
     """
@@ -32,7 +32,7 @@ class SessionCost(msgspec.Struct, frozen=True):
         return getattr(self, name)
 
     def keys(self) -> Iterator[str]:
-        """The names of the fields."""
+        """Return the names of the fields."""
         return iter(self.__struct_fields__)
 
 
@@ -46,7 +46,7 @@ def llm_cost(
     cache_write_tokens: int = 0,
     gpu_ms: float = 0.0,
 ) -> float:
-    """Dollars for so many tokens by the price table; 0 for a model whose price nobody knows.
+    """Compute the dollars of so many tokens by the price table; 0 for an unknown price.
 
     ```python
     w.llm_cost("claude-sonnet-4-20250514", 1000, 500)
@@ -93,7 +93,7 @@ def _amount(name: str, value: object) -> float:
 
 
 def llm_session_cost() -> SessionCost:
-    """What the current Runtime has spent since it was made: every run's calls and every `llm_call`.
+    """Return what the current Runtime has spent: every run's calls and every `llm_call`.
 
     ```python
     cost = w.llm_session_cost()
@@ -105,7 +105,7 @@ def llm_session_cost() -> SessionCost:
 
 
 def llm_budget(max_cost: float | None) -> None:
-    """Let the current Runtime spend at most so many dollars in all: `w.llm_budget(1.00)`.
+    """Limit what the current Runtime may spend in dollars: `w.llm_budget(1.00)`.
 
     What was spent before counts. A call that would cross it is not made: `llm_call` raises
     `BudgetExceeded`, a run ends as `budget_exhausted`. None takes the limit away.
@@ -116,7 +116,7 @@ def llm_budget(max_cost: float | None) -> None:
 
 
 def llm_budget_remaining() -> float | None:
-    """Dollars left of the Runtime's budget; None when none is set."""
+    """Return the dollars left of the Runtime's budget; None when none is set."""
     books = current_environment().ledger
     limit = books.limits.usd
     return None if limit is None else max(0.0, limit - books.usd)

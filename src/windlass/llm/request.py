@@ -1,4 +1,4 @@
-"""From a prompt and options to a call that can be made: what `llm_call` and its like begin with."""
+"""From a prompt and options to a prepared call of `llm_call` and its like."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from windlass.tools.function import as_tools
 
 
 class PreparedCall(msgspec.Struct, frozen=True):
-    """A call that can be made: the model behind its caller, and what it is asked."""
+    """A prepared call: the model behind its caller, and the request."""
 
     model: Model
     request: Request
@@ -51,7 +51,7 @@ class PreparedCall(msgspec.Struct, frozen=True):
 def prepare(
     prompt: Any, system: str | None, typed: dict[str, Any], door: str = "llm_call"
 ) -> PreparedCall:
-    """The call that is meant, everything checked and nothing asked yet."""
+    """Check everything and build the call, without making it."""
     if "system" in typed:
         if system is not None:
             raise ConfigError("system is given twice: as the second argument and as an option")
@@ -102,7 +102,7 @@ def prepare(
 def _build_messages(
     prompt: Any, values: Values, output: OutputOptions, door: str
 ) -> tuple[tuple[Message, ...], Past, int]:
-    """The messages of the call: those given, or those of a transcript and then the prompt."""
+    """Build the messages of the call: those given, or a transcript's and the prompt."""
     instead, transcript = RunOptions.read(values).messages, output.transcript
     if instead is not None and transcript is not None:
         raise ConfigError("messages and transcript both say what came before: give one of them")
@@ -129,9 +129,9 @@ def _ends_with_reply(messages: Sequence[Message]) -> bool:
 
 
 def _with_summary(system: str | None, past: Past, messages: Sequence[Message]) -> str | None:
-    """What a transcript says of the time before its messages, where they do not say it themselves."""
+    """Add the transcript's summary to the system prompt, unless the messages hold it."""
     summary = past.summary
     if not summary or any(summary in message.text for message in messages):
         return system
-    told = f"What was said before, in short:\n{summary}"
-    return f"{system}\n\n{told}" if system else told
+    note = f"What was said before, in short:\n{summary}"
+    return f"{system}\n\n{note}" if system else note

@@ -1,4 +1,4 @@
-"""Model calls outside any run: `llm_call` and its like, and their rows on the books."""
+"""Model calls outside any run: `llm_call` and its like, and their records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger("windlass")
 
 
 class Who(msgspec.Struct, frozen=True):
-    """For whom a call is made, and through which door."""
+    """The caller of a call, and its entry point."""
 
     caller: Caller = Caller.local()
     request_id: str | None = None
@@ -44,7 +44,7 @@ class Who(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(options: RunOptions, door: str) -> Who:
-        """As the options of a call say."""
+        """Build it from the options of a call."""
         caller, request = options.caller, options.request_id
         conversation = options.conversation_id
         if caller is request is conversation is None and door == "llm_call":
@@ -56,7 +56,7 @@ NOBODY = Who()
 
 
 class SingleCall(ModelCallScope):
-    """A model call outside any run: its rows go to the books of the environment."""
+    """A model call outside any run: its records go to the environment."""
 
     stores_rows = True
 
@@ -70,17 +70,17 @@ class SingleCall(ModelCallScope):
     def prepare(
         self, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
     ) -> Request:
-        """Return the request: nothing of it is recorded but what comes of it."""
+        """Return the request: only its outcome is recorded."""
         return request
 
     async def store_reserve(self, reserve: Reserve) -> None:
-        """Store nothing: what is held is known to this process alone."""
+        """Store nothing: reserves are known to this process alone."""
 
     def record_refusal(self, spent: ReachedLimit) -> None:
-        """Record nothing: a call that was not made is on no books."""
+        """Record nothing: a call that was not made is not recorded."""
 
     def book(self, made: FailedRequest | Aside) -> None:
-        """Enter a request that came to nothing while its call goes on."""
+        """Record a request that failed while its call goes on."""
         if isinstance(made, Aside):
             row = _aside(self.model, made, self.who)
         else:
@@ -90,7 +90,7 @@ class SingleCall(ModelCallScope):
         self._enter(row)
 
     def record_asides(self, model: Model, request: Request, asides: tuple[Aside, ...]) -> None:
-        """Enter replies that were paid for beside the answer."""
+        """Record replies that were paid for beside the answer."""
         for aside in asides:
             self._enter(_aside(model, aside, self.who))
 
@@ -103,13 +103,13 @@ class SingleCall(ModelCallScope):
         cost_usd: float,
         duration_ms: float,
     ) -> None:
-        """Enter the answer."""
+        """Record the answer."""
         self.rows.append(_reply_row(model, response, self.who, purpose, cost_usd, duration_ms))
 
     def record_failure(
         self, model: Model, error: BaseException, purpose: str | None, duration_ms: float
     ) -> BaseException:
-        """Settle and enter a call that gave no reply; return the error to raise."""
+        """Settle and record a call that gave no reply; return the error to raise."""
         if self.redactor is not None and isinstance(error, Exception):
             self.redactor.scrub(error)
         made = self.give_up(error, model)
@@ -122,7 +122,7 @@ class SingleCall(ModelCallScope):
         self.ledger.count(row.usage)
 
     async def store_rows(self) -> None:
-        """Store the rows; an answer that is paid for is not lost because that fails."""
+        """Store the rows; a paid answer is not lost if that fails."""
         environment, rows = self.environment, self.rows
         if environment.redactor is not None:
             rows = environment.redactor.value(rows)
@@ -133,12 +133,12 @@ class SingleCall(ModelCallScope):
             await environment.memory.record_calls(rows)
 
 
-#: Nobody was asked, or the process ends.
+#: No request was sent, or the process ends.
 _UNBOOKED = (BudgetExceeded, TestBroken, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def _find_spans(environment: Environment) -> Around | None:
-    """Find what records the call as a span, where somebody records them."""
+    """Find what records the call as a span, if anything does."""
     if TRACE_MODULE not in sys.modules:
         return None
     from windlass.observe.otel import spans_of_call
@@ -216,7 +216,7 @@ def _names(who: Who) -> dict[str, Any]:
 
 
 class BookedModel(Holding):
-    """A model each of whose replies is a call on the books."""
+    """A model with replies that are each recorded as a call."""
 
     def __init__(
         self, model: Model, environment: Environment, who: Who, purpose: str | None
@@ -225,7 +225,7 @@ class BookedModel(Holding):
         self.environment, self.who, self.purpose = environment, who, purpose
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Make the call; neither what is shown nor the reply holds a secret that is known."""
+        """Make the call; neither the stream nor the reply holds a known secret."""
         environment, model = self.environment, self.model
         call = SingleCall(environment, model, self.who)
         if environment.redactor is None or emit is silent:
@@ -239,7 +239,7 @@ class BookedModel(Holding):
 async def ask_once(
     model: Model, request: Request, emit: Emit, who: Who = NOBODY, purpose: str | None = None
 ) -> Response:
-    """Ask and get a sound reply; every call of `llm_call` and its like goes through here.
+    """Make one call and return a sound reply; all calls of `llm_call` pass here.
 
     Neither what is shown while it comes nor the reply itself holds a secret that is known. The call
     is on the books of `who`, whatever becomes of it.

@@ -1,4 +1,4 @@
-"""Searches within a single call: the model is asked again until it has found the tools it wants.
+"""Tool searches within a single call: the model is called until it has its tools.
 
 To the outside it is one model and one reply. What it cost is summed; the searches are told as events.
 """
@@ -96,13 +96,13 @@ class Searching(Holding):
 
 
 def _called_tools(vault: Vault, request: Request) -> tuple[str, ...]:
-    """What an earlier call had found and used stays in sight."""
+    """Return the deferred tools that an earlier call had found and used."""
     names = [call.name for message in request.messages for call in message.tool_calls]
     return tuple(dict.fromkeys(name for name in names if name in vault.deferred))
 
 
 def _without_searches(vault: Vault, message: Message) -> Message:
-    """The reply without searches: they are nobody else's business, and nobody else can answer them."""
+    """Remove searches from the reply: only this wrapper can answer them."""
     content = tuple(
         block
         for block in message.content

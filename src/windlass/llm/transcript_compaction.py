@@ -1,4 +1,4 @@
-"""Compaction of a transcript that is at hand as data, outside any run."""
+"""Compaction of a transcript given as data, outside any run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _ROOM = 4 * 100_000  # characters that a writer is given
 async def transcript_compact(
     transcript: Mapping[str, Any], options: Mapping[str, Any] | None = None, **more: Any
 ) -> Transcript:
-    """The transcript with its older messages summarised, as a loop would do it; yours stays as it is.
+    """Summarise the older messages of a transcript, as a loop would; return a new one.
 
     ```python
     short = await transcript_compact(reply.transcript, {"keep_last": 4, "summary": "Planning complete."})
@@ -119,7 +119,7 @@ async def transcript_compact(
 async def transcript_summarize(
     transcript: Mapping[str, Any], options: Mapping[str, Any] | None = None, **more: Any
 ) -> str:
-    """A fresh summary of the transcript, written by a model.
+    """Summarise the transcript with a model.
 
     ```python
     notes = await transcript_summarize(reply.transcript, {"model": "openai:gpt-5-mini"})
@@ -136,7 +136,7 @@ async def transcript_summarize(
 
 
 def _strategy(given: TranscriptCompaction) -> str:
-    """Return who writes the summary; options that would say so twice are refused."""
+    """Return who writes the summary; refuse contradictory options."""
     named, callback = given.strategy, given.callback
     writer = given.model is not None or given.provider is not None
     if given.summary is not None:
@@ -154,18 +154,18 @@ def _strategy(given: TranscriptCompaction) -> str:
 async def _write_summary(
     strategy: str, gone: list[Message], policy: CompactionPolicy | None, given: TranscriptCompaction
 ) -> tuple[str, str, float]:
-    """The summary, who wrote it, and what it cost."""
-    said, engine, usd = "", "truncate", 0.0
+    """Write the summary; return it with its author and cost."""
+    text, engine, usd = "", "truncate", 0.0
     if given.callback is not None:
         answer = given.callback(gone, [], policy or CompactionPolicy())
-        said = summary_in(await answer if inspect.isawaitable(answer) else answer)
+        text = summary_in(await answer if inspect.isawaitable(answer) else answer)
         engine = "custom"
     elif strategy != "truncate":
         both = {"model": given.model, "provider": given.provider}
         whom = {name: value for name, value in both.items() if value is not None}
         reply = await _ask_model(gone, policy, whom)
-        said, engine, usd = reply.text.strip(), "llm", reply.cost_usd
-    return (said, engine, usd) if said else (truncate_messages(gone), "truncate", usd)
+        text, engine, usd = reply.text.strip(), "llm", reply.cost_usd
+    return (text, engine, usd) if text else (truncate_messages(gone), "truncate", usd)
 
 
 async def _ask_model(

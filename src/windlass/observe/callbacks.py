@@ -1,4 +1,4 @@
-"""The callbacks of a run, as sinks on its events. A sink only watches."""
+"""Callbacks of a run, as sinks on its events. A sink only observes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CALLBACKS = frozenset(CallbackOptions.__struct_fields__) - {"task_id", "trace_ag
 
 
 class Watchers:
-    """Those who watch one run: `sinks` see its events, `of(run)` tells them whose they are."""
+    """The observers of one run: `sinks` see its events, `of(run)` sets the run."""
 
     __slots__ = ("_later", "sinks")
 
@@ -73,7 +73,7 @@ class Watchers:
         agent: str | None = None,
         warnings: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
-        """`warnings()` is what is odd about the options, asked for if somebody is to be warned."""
+        """Collect the callbacks; `warnings()` lists problems of the options, if asked for."""
         look: list[Callable[[Event], Any]] = []
         later: list[_Messages | _Warnings | Tracer] = []
         if (on_event := given.on_event) is not None:
@@ -93,7 +93,7 @@ class Watchers:
         self.sinks: tuple[Sink, ...] = tuple([Watcher(each) for each in (*look, *later)])
 
     def of(self, run: Run) -> None:
-        """The run they watch: it is set up, and has not begun."""
+        """Set the observed run, before it begins."""
         for each in self._later:
             each.of(run)
 
@@ -120,7 +120,7 @@ def _results(show: Callable[[str, ToolResult], Any]) -> Callable[[Event], Any]:
 
 
 class _Messages:
-    """Shows each message that the run adds, once it is whole."""
+    """Shows each message that the run adds, once it is complete."""
 
     def __init__(self, show: Callable[[Message], Any]) -> None:
         self._show = show
@@ -138,7 +138,7 @@ class _Messages:
 
 
 class _Warnings:
-    """Says what is odd: about the options, a loop, and a model that takes no notice of its tools."""
+    """Reports problems of the options, loops, and models that ignore their tools."""
 
     def __init__(self, show: Callable[[str], Any], agent: str, first: tuple[str, ...]) -> None:
         self._show, self._agent, self._first = show, agent, first
@@ -175,7 +175,7 @@ class _Warnings:
 
 
 def _one_by_one(show: Callable[[Any], Any], things: Sequence[Any]) -> Any:
-    """Show each of them; one at which the callback fails does not keep the rest from it."""
+    """Show each one; a failing callback does not stop the rest."""
     waiting: list[Awaitable[Any]] = []
     for thing in things:
         try:
@@ -199,5 +199,5 @@ async def _in_order(waiting: list[Awaitable[Any]]) -> None:
 
 
 def sinks_of(on_event: Callable[[Event], Any] | None) -> tuple[Sink, ...]:
-    """A lone `on_event`, as a sink if it is given."""
+    """Return `on_event` as a sink, if it is given."""
     return () if on_event is None else (Watcher(on_event),)

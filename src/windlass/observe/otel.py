@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span for every run, model call and tool call, as its GenAI conventions say.
+"""OpenTelemetry: a span for every run, model call and tool call, by GenAI conventions.
 
 Nothing is imported and nothing is built unless the program itself uses OpenTelemetry and the span
 of the run records. What was said is kept out of spans unless `[telemetry] capture_content` or
@@ -38,7 +38,7 @@ SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 LONGEST = 65_536  # characters of one captured attribute
 
-# Our names of providers, where the conventions have another.
+# Names of providers in the conventions, where they differ.
 _PROVIDERS = {
     "gemini": "gcp.gemini",
     "vertex": "gcp.vertex_ai",
@@ -70,7 +70,7 @@ _SETTINGS = (
 def trace_run(
     run: Run, driving: Coroutine[Any, Any, Outcome], settings: Callable[[], Config]
 ) -> Coroutine[Any, Any, Outcome]:
-    """The drive of a run in its span, with its calls below; as it is where nobody records."""
+    """Drive a run in its span, with its calls below; unchanged where nothing records."""
     try:
         kit = _kit(settings)
         span = None if kit is None else _run_span(kit, run)
@@ -86,7 +86,7 @@ def trace_run(
 
 
 def spans_of_call(settings: Callable[[], Config], redactor: Redactor | None) -> Spans | None:
-    """For a call outside any run: below whatever span is the current one."""
+    """Build the spans of a call outside any run, below the current span."""
     try:
         kit = _kit(settings)
         return None if kit is None else Spans(kit, None, None, redactor, None)
@@ -96,7 +96,7 @@ def spans_of_call(settings: Callable[[], Config], redactor: Redactor | None) -> 
 
 
 class _Kit:
-    """OpenTelemetry's modules, a tracer, and what may be captured."""
+    """OpenTelemetry's modules, a tracer, and whether content is captured."""
 
     def __init__(self, capture: bool) -> None:
         self.trace: Any = import_module("opentelemetry.trace")
@@ -133,7 +133,7 @@ def _run_span(kit: _Kit, run: Run) -> Any:
 
 
 class Spans:
-    """Around the calls of one run: each in a span below that of the run."""
+    """Spans of one run's calls, below that of the run."""
 
     def __init__(
         self,
@@ -147,11 +147,11 @@ class Spans:
         self._redactor, self._conversation = redactor, conversation_id
 
     def now(self) -> float:
-        """The time."""
+        """Return the time."""
         return seams.now()
 
     async def over(self, run: Run, driving: Coroutine[Any, Any, Outcome]) -> Outcome:
-        """The whole run, with its span as the current one."""
+        """Drive the whole run, with its span as the current one."""
         outcome: Outcome | None = None
         with self._inside(self._span):
             try:
@@ -190,7 +190,7 @@ class Spans:
     async def respond(
         self, model: Model, request: Request, emit: Emit, purpose: str | None
     ) -> Response:
-        """The model call in a `chat` span."""
+        """Make the model call in a `chat` span."""
         span = self._start(
             f"chat {model.name}",
             "CLIENT",
@@ -211,7 +211,7 @@ class Spans:
     async def call(
         self, tool: Tool, arguments: JsonObject, context: ToolContext[Any]
     ) -> ToolResult | Parked:
-        """The tool call in an `execute_tool` span; it is the current one inside the tool."""
+        """Run the tool call in an `execute_tool` span, current inside the tool."""
         facts = lambda: self._tool_attributes(tool, arguments, context)  # noqa: E731
         span = self._start(f"execute_tool {tool.name}", "INTERNAL", facts)
         with self._inside(span):
@@ -236,7 +236,7 @@ class Spans:
         return span
 
     def _quietly(self, work: Callable[[], Any]) -> None:
-        """Telemetry only watches: what fails in it is logged and goes no further."""
+        """Run telemetry code; a failure is logged and ignored."""
         try:
             work()
         except Exception:
@@ -363,10 +363,10 @@ class Spans:
         self._set_error_status(span, kind, str(error) if self._kit.capture else "")
 
     def _set_error_status(self, span: Any, kind: str, words: str) -> None:
-        """An error's words may quote what was said: they are content."""
+        """Set the status of an error; its message is content and may be withheld."""
         trace = self._kit.trace
-        said = self._clean(words)[:1000] if words and self._kit.capture else kind
-        span.set_status(trace.Status(trace.StatusCode.ERROR, said))
+        description = self._clean(words)[:1000] if words and self._kit.capture else kind
+        span.set_status(trace.Status(trace.StatusCode.ERROR, description))
 
     def _json(self, value: Any) -> str:
         try:
@@ -386,7 +386,7 @@ def _provider(name: str) -> str:
 
 
 def _messages(messages: Iterable[Message]) -> list[JsonObject]:
-    """Messages as the conventions write them: a role and parts."""
+    """Convert messages to the conventions: a role and parts."""
     return [{"role": m.role, "parts": _parts(m.content)} for m in messages]
 
 

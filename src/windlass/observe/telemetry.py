@@ -18,7 +18,7 @@ class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
-        """Does the setting need the user's trust? More in spans does, less does not."""
+        """Check whether the setting needs the user's trust: more content in spans does."""
         return value is not False
 
 

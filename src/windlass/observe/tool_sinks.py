@@ -1,4 +1,4 @@
-"""Whoever watches tool calls: receipts, telemetry, handoffs. Each record is read from the journal."""
+"""Sinks for tool calls: receipts, telemetry, handoffs, read from the journal."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from windlass.tools.middleware.layers import ToolSink, WithSink
 
 
 def watcher_of(layer: WithSink) -> Callable[[Run], Watcher]:
-    """What makes a run's watcher from the layer."""
+    """Build the function that makes a run's watcher from the layer."""
     looks = {"audit_sink": _audit, "telemetry": _telemetry, "handoff_sink": _handoff}
     look, kind = looks[layer.kind], Receipt if layer.kind == "audit_sink" else Watcher
     return lambda run: kind(look(run, _clean(run, layer.sink)))
 
 
 def _clean(run: Run, sink: ToolSink) -> ToolSink:
-    """The sink, given records without secrets."""
+    """Wrap the sink so that records have no secrets."""
     redactor = run.redactor
     return sink if redactor is None else lambda record: sink(redactor.value(record))
 
@@ -95,7 +95,7 @@ def _where(run: Run, call_id: str, tool: str) -> JsonObject:
 
 
 def _receipt(run: Run, event: ToolResulted) -> JsonObject:
-    """One call from the asking to its result, as the journal has it."""
+    """Build the receipt of one call from the journal."""
     record = {
         "event": "tool_call",
         **_where(run, event.call_id, event.tool),
@@ -135,7 +135,7 @@ def _receipt(run: Run, event: ToolResulted) -> JsonObject:
 
 
 def _handoff_event(run: Run, event: RunEnded) -> JsonObject:
-    """What a run leaves to others."""
+    """Build the record of a handoff: what a run leaves to others."""
     turn = run.turn
     pending: list[ToolCall] = []
     if turn is not None and event.status == "suspended":
@@ -154,7 +154,7 @@ def _handoff_event(run: Run, event: RunEnded) -> JsonObject:
 
 
 def _as_decided(run: Run, call: ToolCall) -> ToolCall:
-    """The call with the arguments that were decided on, or that somebody is asked about."""
+    """Return the call with the arguments that were decided on, or are asked about."""
     for entry in _turn(run):
         if type(entry) is ToolDecided and entry.call_id == call.id and entry.arguments is not None:
             call = msgspec.structs.replace(call, arguments=entry.arguments)
@@ -162,7 +162,7 @@ def _as_decided(run: Run, call: ToolCall) -> ToolCall:
 
 
 def _turn(run: Run) -> Iterator[JournalEntry]:
-    """The entries of the turn under way, oldest first."""
+    """Yield the entries of the current turn, oldest first."""
     entries = run.journal.entries
     start = len(entries)
     while start > run.first_entry:
@@ -177,7 +177,7 @@ def _turn(run: Run) -> Iterator[JournalEntry]:
 
 
 class Receipts(Policy[None]):
-    """Wait for sinks that hold a turn up; without this policy they work beside the run."""
+    """Waits for sinks that delay a turn; without this policy they run beside it."""
 
     async def before_turn(self, run: Run) -> None:
         for watcher in run.host.receipts:

@@ -1,4 +1,4 @@
-"""What a tracer is told: one event for each model call and each tool call, when it is over."""
+"""Trace events: one for each model call and each tool call, when it is over."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tracer:
-    """Makes trace events of a run's events."""
+    """Converts a run's events to trace events."""
 
     def __init__(
         self, show: Callable[[TraceEvent], Any], agent: str, task_id: str | None = None
@@ -52,7 +52,7 @@ class Tracer:
         self._turn = 0
 
     def of(self, run: Run) -> None:
-        """Whose events these are."""
+        """Set the run of the events."""
         self._run, self._turn = run, run.number
 
     def __call__(self, event: Event) -> Any:

@@ -1,4 +1,4 @@
-"""The transcript file of a run: `llm_transcript.jsonl`, what the model saw and said, line by line.
+"""The transcript file of a run, `llm_transcript.jsonl`: what the model saw and wrote.
 
 Lines have a `type` and the session they belong to. `run` says who was asked; `frame` what stood
 before the messages; `message` is a message as the model saw it; `view` replaces all of them so far;
@@ -70,7 +70,7 @@ class TranscriptFile:
         self.sent: tuple[Message, ...] = ()  # the last request that was not the view
 
     def look(self, event: Event) -> None:
-        """Take an event into account; before each reply the messages it answers are written."""
+        """Write what an event adds; before each reply the messages it answers."""
         match event:
             case RunStarted() | RunResumed():
                 model = self.run.model
@@ -107,7 +107,7 @@ class TranscriptFile:
         )
 
     def _catch_up(self) -> None:
-        """Write what the view has and the file has not."""
+        """Write the part of the view that the file lacks."""
         messages = self.fold.messages
         if self.written is not messages:  # a list only grows: another one is another view
             self._write("view", messages=messages)

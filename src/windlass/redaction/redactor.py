@@ -1,4 +1,4 @@
-"""Keeps secrets out of everything that is written, shown or logged.
+"""Redaction of secrets in everything that is written, shown or logged.
 
 A `Secret` holds a key without ever showing it. A `Redactor` knows every secret it was given and
 replaces it with `[redacted]` in text, data, streams and log records, also where the secret is
@@ -41,7 +41,7 @@ _URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
 
 
 class Secret:
-    """A key that never shows itself: `w.models.anthropic(…, api_key=w.Secret("sk-…"))`.
+    """A key that is never shown: `w.models.anthropic(…, api_key=w.Secret("sk-…"))`.
 
     Printing, formatting or logging it gives `Secret(****)`; JSON, msgspec and pickle refuse it.
     `reveal()` gives the value, for the one line that sends it.
@@ -56,7 +56,7 @@ class Secret:
         self._value = revealed
 
     def reveal(self) -> str:
-        """The value itself."""
+        """Return the value itself."""
         return self._value
 
     def __repr__(self) -> str:
@@ -91,19 +91,19 @@ class Secret:
 
 
 def looks_secret(name: str) -> bool:
-    """Does a variable, header or key of this name hold a secret? `looks_secret("HF_TOKEN")`."""
+    """Check whether a name suggests a secret: `looks_secret("HF_TOKEN")`."""
     plain = name.replace("-", "_").replace(".", "_")
     return bool(_SECRET_NAME.search(plain)) and not _NOT_SECRET_NAME.search(plain)
 
 
 def secrets_in(name: str, value: str) -> list[str]:
-    """What is secret in the value of a variable or key: the whole of it, or passwords in its URLs."""
+    """Return the secrets in the value of a variable: all of it, or passwords in its URLs."""
     passwords = [password for _user, password in _URL_PASSWORD.findall(value)]
     return [value, *passwords] if value and looks_secret(name) else passwords
 
 
 def mask_url(text: str) -> str:
-    """The text with the password of any URL in it masked: `postgresql://ann:****@host/db`."""
+    """Mask the password of any URL in a text: `postgresql://ann:****@host/db`."""
     if "://" not in text:
         return text
     parts = _URL_PASSWORD.split(text)  # words, user, password, words, …
@@ -112,7 +112,7 @@ def mask_url(text: str) -> str:
 
 
 def _searchable(value: str | Secret) -> set[str]:
-    """The forms of a value that are long enough to look for."""
+    """Return the forms of a value that are long enough to search for."""
     plain = value.reveal() if isinstance(value, Secret) else value
     taken = {each for each in (plain, plain.strip()) if len(each) >= SHORTEST}
     return {each for each in taken if each not in MARK}
@@ -146,7 +146,7 @@ class Redactor:
     # ------------------------------------------------------------------ what it knows
 
     def add(self, value: str | Secret) -> bool:
-        """Look for this secret from now on; False when it is too short to look for."""
+        """Search for this secret from now on; False when it is too short."""
         taken = _searchable(value)
         with self._lock:
             for each in taken:
@@ -157,7 +157,7 @@ class Redactor:
         return bool(taken)
 
     def forget(self, value: str | Secret) -> None:
-        """Take back one `add`; a secret that somebody else has added is looked for as before."""
+        """Take back one `add`; a secret that was added twice stays known."""
         with self._lock:
             for each in _searchable(value) & self._secrets.keys():
                 self._secrets[each] -= 1
@@ -168,7 +168,7 @@ class Redactor:
 
     @property
     def forms(self) -> Forms:
-        """All that is looked for."""
+        """All forms that are searched for."""
         known = self._known
         if known is None:
             with self._lock:
@@ -176,7 +176,7 @@ class Redactor:
         return known
 
     def add_env(self, environ: Mapping[str, str]) -> None:
-        """Look for the values of variables that are named like secrets, and passwords in URLs."""
+        """Add the values of variables that are named like secrets, and passwords in URLs."""
         for name, value in environ.items():
             found = secrets_in(name, value)
             if name.upper().endswith("_KEY"):
@@ -186,7 +186,7 @@ class Redactor:
                     self.add(each)
 
     def add_headers(self, headers: Mapping[str, str | Secret]) -> None:
-        """Look for what these headers authenticate with; of `Bearer sk-…` for the bare token."""
+        """Add what these headers authenticate with; of `Bearer sk-…` the bare token."""
         for name, value in headers.items():
             if not looks_secret(name):
                 continue
@@ -214,15 +214,15 @@ class Redactor:
     # ------------------------------------------------------------------ what it cleans
 
     def text(self, text: str) -> str:
-        """The text without secrets; the same object when there are none in it."""
+        """Redact a text; return the same object when it holds no secret."""
         return self.forms.replace(text, MARK)
 
     def bytes(self, data: Bytes) -> Bytes:
-        """The same for UTF-8 bytes: a log line, a response body."""
+        """Redact UTF-8 bytes: a log line, a response body."""
         return self.forms.replace_bytes(data, MARK.encode())
 
     def value(self, obj: T) -> T:
-        """Structs, dicts, lists and text without secrets, of the same type.
+        """Redact structs, dicts, lists and text, keeping the type.
 
         What has no secret in it is returned as it is. Field names, tags and fields with a closed
         list of values are left alone, so that what is written can be read again.
@@ -243,19 +243,19 @@ class Redactor:
         return obj
 
     def entry(self, event: T) -> T:
-        """A journal entry or event without secrets; the same object when it has none."""
+        """Redact a journal entry or event; return the same object when it holds no secret."""
         return self.value(event)
 
     def stream(self) -> RedactingStream:
-        """Redacts text that arrives in pieces, where a secret may be cut in two."""
+        """Build a redactor for text in pieces, where a secret may be cut in two."""
         return RedactingStream(self)
 
     def error(self, error: BaseException) -> str:
-        """`Type: message` of an exception, without secrets."""
+        """Format an exception as `Type: message`, redacted."""
         return self.text("".join(traceback.format_exception_only(error)).strip())
 
     def scrub(self, error: BaseException) -> None:
-        """Take the secrets out of an exception that is passed on, and out of those behind it."""
+        """Redact an exception that is passed on, and those behind it."""
         seen: set[int] = set()
         behind: list[BaseException | None] = [error]
         while behind:
@@ -272,7 +272,7 @@ class Redactor:
             behind += (at.__cause__, at.__context__)
 
     def traceback(self, error: BaseException) -> str:
-        """The whole traceback of an exception, without secrets."""
+        """Format the whole traceback of an exception, redacted."""
         return self.text("".join(traceback.format_exception(error)))
 
     def _walk(self, obj: object, depth: int = 0) -> Any:
@@ -323,7 +323,7 @@ class Redactor:
         return type(items)(cleaned)
 
     def _walk_other(self, obj: object, depth: int) -> Any:
-        """Dataclasses, enums, attrs: their plain form, if a secret is in it."""
+        """Redact dataclasses, enums and attrs in their plain form."""
         try:
             plain = msgspec.to_builtins(obj, enc_hook=_mask_secret)
         except (TypeError, ValueError, NotImplementedError, RecursionError):
@@ -347,7 +347,7 @@ class RedactingStream:
         self._redactor, self._held = redactor, ""
 
     def feed(self, text: str) -> str:
-        """What may be shown now."""
+        """Return what may be shown now."""
         forms = self._redactor.forms
         if not forms:
             return text
@@ -369,7 +369,7 @@ class RedactingStream:
         return "".join(shown)
 
     def flush(self) -> str:
-        """What was held back and turned out to be no secret, or the mark in its place."""
+        """Return what was held back, redacted."""
         held, self._held = self._held, ""
         return self._redactor.text(held)
 
@@ -429,7 +429,7 @@ def _mask_secret(obj: object) -> str:
 
 @lru_cache(maxsize=512)
 def _open_fields(struct: type[msgspec.Struct]) -> tuple[str, ...]:
-    """The fields of a struct that may hold free text."""
+    """Return the fields of a struct that may hold free text."""
     return tuple(
         field.name for field in msgspec.structs.fields(struct) if _may_hold_text(field.type)
     )

@@ -1,4 +1,4 @@
-"""Every way in which a secret may be written: plain, escaped, quoted, in base64.
+"""Forms of a secret: plain, escaped, quoted, in base64.
 
 One automaton finds all of them in one pass, so that a thousand secrets cost little more than one.
 """
@@ -20,7 +20,7 @@ _OPENING = 3  # characters by which a tail is told from a beginning before it is
 
 
 class Forms:
-    """Every way in which the known secrets may be written, ready to be searched for."""
+    """Every form of the known secrets, ready to be searched for."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
         self._written = sorted({form for secret in secrets for form in forms_of(secret)})
@@ -30,7 +30,7 @@ class Forms:
         return bool(self._written)
 
     def replace(self, text: str, mark: str) -> str:
-        """The text with `mark` for each secret in it; the same object when there are none."""
+        """Replace each secret in a text by `mark`; return the same object if there are none."""
         kept: list[str] = []
         place = 0
         for start, end in self.find(text):
@@ -42,7 +42,7 @@ class Forms:
         return "".join(kept)
 
     def find(self, text: str) -> list[tuple[int, int]]:
-        """Where each secret begins and ends: the leftmost first, the longest where several begin."""
+        """Find where each secret begins and ends: the leftmost first, the longest of several."""
         try:
             return [found[1:] for found in self._in_text.find_matches_as_indexes(text)]
         except UnicodeEncodeError:  # a lone surrogate
@@ -61,7 +61,7 @@ class Forms:
         return found
 
     def replace_bytes(self, data: bytes, mark: bytes) -> bytes:
-        """The same for UTF-8 bytes."""
+        """Replace each secret in UTF-8 bytes by `mark`."""
         found = self._in_bytes.find_matches_as_indexes(data)
         if not found:
             return data
@@ -74,11 +74,11 @@ class Forms:
         return b"".join(kept)
 
     def are_in_json(self, encoded: bytes) -> bool:
-        """Is any of them in a text of this JSON?"""
+        """Check whether a text of this JSON holds a secret."""
         return bool(self._in_json.find_matches_as_indexes(encoded))
 
     def tail(self, text: str, start: int) -> int:
-        """Where the longest ending begins that may be the beginning of a secret; else the end."""
+        """Return where the longest ending starts that may begin a secret, else the end."""
         end = len(text)
         for opening in self._first_letters.finditer(text, max(start, end - self._longest + 1)):
             at = opening.start()
@@ -122,7 +122,7 @@ class Forms:
 
 
 def forms_of(secret: str) -> set[str]:
-    """The secret as it is, JSON-escaped (once and twice), URL-quoted, and in base64."""
+    """Return the secret plain, JSON-escaped (once and twice), URL-quoted, and in base64."""
     forms = {secret}
     for form in (secret, *_json_forms(secret)):
         forms.update(_json_forms(form))
@@ -132,7 +132,7 @@ def forms_of(secret: str) -> set[str]:
 
 
 def _json_forms(text: str) -> set[str]:
-    """What JSON makes of it: as little escaped as may be, all that is not ASCII, or every letter."""
+    """Return the JSON escapes of a text: minimal, all but ASCII, or every letter."""
     units = text.encode("utf-16-be", "surrogatepass")
     numbers = [units[at : at + 2].hex() for at in range(0, len(units), 2)]
     lower = "".join([f"\\u{number}" for number in numbers])
@@ -149,7 +149,7 @@ def _percent_forms(secret: str) -> set[str]:
 
 
 def _base64_forms(raw: bytes) -> set[str]:
-    """The secret's base64, alone and inside a longer text (`user:password`), in both alphabets.
+    """Return the base64 of a secret, alone and inside a longer text, in both alphabets.
 
     Inside a longer text it may begin at any of three places within a group of four characters;
     the characters it shares with its neighbours are left out.
@@ -167,7 +167,7 @@ def _base64_forms(raw: bytes) -> set[str]:
 
 
 def _sound(forms: list[str]) -> list[str]:
-    """Those that are valid Unicode: a lone surrogate is never in valid UTF-8."""
+    """Return the forms that are valid Unicode: valid UTF-8 has no lone surrogate."""
     return [form for form in forms if not any("\ud800" <= letter <= "\udfff" for letter in form)]
 
 
@@ -176,5 +176,5 @@ def _characters(data: bytes) -> int:
 
 
 def utf8(text: str) -> bytes:
-    """The text in UTF-8, lone surrogates included."""
+    """Encode a text in UTF-8, lone surrogates included."""
     return text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""What the model saw in one call of a session, read from the journal alone: nobody is asked again.
+"""What the model saw in one call of a session, read from the journal alone.
 
 `read_request_context(session_id, entries)` is the last turn; the request is rebuilt as `requests_of` does it.
 """
@@ -46,7 +46,7 @@ from windlass.trace.context import (
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """One request: what it was made of, and itself."""
+    """One request: its parts, and the request itself."""
 
     context: Context
     request: Request
@@ -60,7 +60,7 @@ def read_request_context(
     turn: int | None = None,
     call: int | None = None,
 ) -> RequestContext:
-    """What the model saw: in the last turn of the last run, or where you say, counted from 1.
+    """Rebuild what the model saw: in the last turn, or in the one given, counted from 1.
 
     Negative numbers count from the end. `call` is one of several calls of the turn.
     """
@@ -118,7 +118,7 @@ def _answers(entries: Sequence[JournalEntry], run: RecordedRun) -> bool:
 
 
 def _turns(entries: Sequence[JournalEntry], run: RecordedRun) -> dict[int, list[int]]:
-    """The places of the model calls of each turn; 0 is what was asked before the first."""
+    """Return the indexes of the model calls of each turn; 0 is before the first."""
     turns: dict[int, list[int]] = {}
     number = 0
     for at in range(run.start, run.stop):
@@ -152,7 +152,7 @@ def _reach(numbers: Sequence[int]) -> str:
 def _call(
     entries: Sequence[JournalEntry], places: Sequence[int], turn: int, number: int | None
 ) -> tuple[int, int]:
-    """The place of the call in the journal, and its number in the turn."""
+    """Return the index of the call in the journal, and its number in the turn."""
     if number is None:
         found = [at for at in places if type(entries[at]) is Replied]
         own = [at for at in found if cast("Replied", entries[at]).purpose is None]
@@ -191,7 +191,7 @@ def _calls(entries: Sequence[JournalEntry], places: Sequence[int]) -> tuple[Mode
 
 
 class _Walk:
-    """The journal up to a request: what left the view on the way, and why."""
+    """A walk through the journal up to a request: what left the view, and why."""
 
     def __init__(self) -> None:
         self.fold = ViewFold()
@@ -203,7 +203,7 @@ class _Walk:
         self.hidden: dict[str, tuple[str, str]] = {}  # why some of them are not, and since when
 
     def go(self, entry: JournalEntry) -> None:
-        """Take the next entry into account."""
+        """Read the next entry."""
         match entry:
             case RunStarted():
                 self.run, self.turn, self.offered = self.run + 1, 0, {}
@@ -243,7 +243,7 @@ class _Walk:
             self.left_out.append(change)
 
     def _add_detail(self, why: str, detail: str) -> None:
-        """A note behind the change that it is about."""
+        """Add a note to the change that it is about."""
         if self.left_out and why in self.left_out[-1].why:
             self.left_out[-1] = msgspec.structs.replace(self.left_out[-1], detail=detail)
 

@@ -1,4 +1,4 @@
-"""Where two requests differ: which message, which field, and the words side by side."""
+"""Differences of two requests: which message, which field, and the texts side by side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBERS = re.compile(r"([-+])(\d+)")
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The first place where a request is not as it was."""
+    """The first place where a request is not as recorded."""
 
     where: str
     before: str = ""
@@ -30,7 +30,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def diff(self) -> list[str]:
-        """A unified diff of the words."""
+        """A unified diff of the texts."""
         if not (self.before or self.after):
             return []
         start, before, after = _differing_lines(self.before.splitlines(), self.after.splitlines())
@@ -43,7 +43,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def _differing_lines(before: list[str], after: list[str]) -> tuple[int, list[str], list[str]]:
-    """The lines from the first to the last that differ, with some around them; and where they begin."""
+    """Return the first line number and the lines that differ, with some around them."""
     shortest = min(len(before), len(after))
     start = next((at for at in range(shortest) if before[at] != after[at]), shortest)
     same = range(1, shortest - start + 1)
@@ -53,12 +53,12 @@ def _differing_lines(before: list[str], after: list[str]) -> tuple[int, list[str
 
 
 def _shift_header(line: str, by: int) -> str:
-    """The header of a hunk whose lines are counted from the beginning of the text."""
+    """Shift the line numbers in the header of a hunk."""
     return _NUMBERS.sub(lambda found: f"{found[1]}{int(found[2]) + by}", line)
 
 
 def first_difference(recorded: Request, now: Request) -> Difference | None:
-    """None when the model would be asked the very same."""
+    """Return the first difference, or None when the model would be asked the very same."""
     return (
         _frames(recorded.frame, now.frame)
         or _messages("messages", recorded.messages, now.messages)

@@ -1,4 +1,4 @@
-"""What the policies of a recorded run did, done again where they did it: for replays without them."""
+"""Recorded effects of policies, repeated for replays without the policies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from windlass.tools.tool import Tool
 
 
 class RunRecord(Protocol):
-    """What this needs to know of a run's record."""
+    """The part of a run's record that this needs."""
 
     requests: dict[int, Request]
     calls: list[tuple[int, Replied | ReplyFailed]]
@@ -38,7 +38,7 @@ class RunRecord(Protocol):
 
 
 class AsRecorded(Policy[Any]):
-    """Says, reshapes and decides what is on record, turn by turn.
+    """Repeats the recorded messages, reshapes and decisions, turn by turn.
 
     The frame, the tail and rewritten messages of a request are the record's own; all that the
     kernel makes of replies, results and words is made anew. `replaced` is the frame that somebody
@@ -52,12 +52,12 @@ class AsRecorded(Policy[Any]):
         ]
 
     def _next(self, run: Run) -> int | None:
-        """The number of the entry that answers the next request."""
+        """Return the number of the entry that answers the next request."""
         asked = run.iteration - self.before
         return self.turns[asked] if asked < len(self.turns) else None
 
     async def before_turn(self, run: Run) -> Stop | None:
-        """What was said since the reply before; the end, where the record has it."""
+        """Repeat what was said since the last reply; end where the record does."""
         number = self._next(run)
         if number is None and not self._fails():
             ended = self.record.run.ended
@@ -75,7 +75,7 @@ class AsRecorded(Policy[Any]):
         return None
 
     def _fails(self) -> bool:
-        """Is the last call of the record one that came to nothing?"""
+        """Check whether the last recorded call failed."""
         last = self.turns[-1] if self.turns else -1
         return any(
             at > last and type(entry) is ReplyFailed and entry.purpose is None
@@ -83,7 +83,7 @@ class AsRecorded(Policy[Any]):
         )
 
     def _since(self, number: int | None) -> list[JournalEntry]:
-        """Entries since the last turn's reply: a judge's call in between ends nothing."""
+        """Return the entries since the last turn's reply: a judge's call does not count."""
         gathered: list[JournalEntry] = []
         number = self.record.calls[-1][0] if number is None else number
         for at, entry in self.record.calls:
@@ -94,7 +94,7 @@ class AsRecorded(Policy[Any]):
         return gathered
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """The parts that policies had shaped."""
+        """Restore the parts of the request that policies had shaped."""
         number = self._next(run)
         recorded = self.record.requests.get(number) if number is not None else None
         if recorded is None:
@@ -109,22 +109,22 @@ class AsRecorded(Policy[Any]):
         return msgspec.structs.replace(request, messages=messages, frame=frame, tail=recorded.tail)
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
-        """Somebody mended it, where the record goes on with a reply."""
+        """Try again, where the record goes on with a reply."""
         return TryAgain() if self._next(run) is not None else None
 
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
-        """A reply that was taken out of the view is taken out again."""
+        """Drop a reply that was dropped in the record."""
         verdict = self.record.verdicts.get(turn.number)
         if verdict is not None and verdict.verdict == "dropped":
             return KeepGoing(verdict.reason, drop=True)
         return None
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
-        """What the model was shown of it."""
+        """Return the result as the model was shown it."""
         return self.record.shown.get(call.id, result)
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
-        """What was decided then."""
+        """Repeat the recorded decision."""
         verdict = self.record.verdicts.get(turn.number)
         if verdict is None:
             return KeepGoing() if self._next(run) is not None else None
@@ -138,7 +138,7 @@ class AsRecorded(Policy[Any]):
 
 
 def stand_in(spec: ToolSpec) -> Tool:
-    """A tool that is only on record: it takes anything, and is never run."""
+    """Build a tool that is only recorded: it takes anything, and is never run."""
 
     async def never(_arguments: JsonObject) -> str:
         raise AssertionError("a recorded tool does not run")

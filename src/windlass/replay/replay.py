@@ -1,4 +1,4 @@
-"""A journal run again: recorded replies, recorded tool results, and every request held against its own.
+"""Replay of a journal: recorded replies and results, and every request compared.
 
 Nothing is asked and nothing is done: the loop is the real one, what stands around its calls is the
 record. Without the program that made the journal, what its policies did is taken from the record
@@ -57,11 +57,11 @@ BESIDE = frozenset({"shadow", "escalated", "empty_completion", FAILED})
 
 
 class RecordEnds(TestBroken):
-    """The run goes on where the journal does not: it was killed, cancelled or is under way."""
+    """The run goes on where the journal ends: it was killed, cancelled or is active."""
 
 
 class Differs(TestBroken):
-    """A request is another than on record."""
+    """A request that is not the recorded one."""
 
     def __init__(self, difference: Difference) -> None:
         super().__init__(difference.where)
@@ -69,7 +69,7 @@ class Differs(TestBroken):
 
 
 class NeverAsked(Model):
-    """A model in a replay: it is what the other is, needs no key, and is not asked."""
+    """The model of a replay, which needs no key and is never called."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -78,11 +78,11 @@ class NeverAsked(Model):
 
     @property
     def capabilities(self) -> Capabilities:
-        """As the model says."""
+        """The model's capabilities."""
         return self.model.capabilities
 
     def price(self, usage: Usage) -> float:
-        """As the model says."""
+        """Price the usage as the model would."""
         return self.model.price(usage)
 
 
@@ -99,7 +99,7 @@ class RecordedRun(msgspec.Struct, frozen=True):
 
 
 class ReplayReport(msgspec.Struct):
-    """What came of replaying one run."""
+    """The result of replaying one run."""
 
     run: RecordedRun
     requests: int = 0  # that were as on record
@@ -111,7 +111,7 @@ class ReplayReport(msgspec.Struct):
 
 
 def recorded_runs(entries: Sequence[JournalEntry]) -> list[RecordedRun]:
-    """The runs of a journal, in order."""
+    """List the runs of a journal, in order."""
     starts = [n for n, entry in enumerate(entries) if type(entry) is RunStarted]
     frame = Frame()
     runs: list[RecordedRun] = []
@@ -199,7 +199,7 @@ def _inherited_reminders(entries: Sequence[JournalEntry]) -> list[Reminded]:
 
 
 def _beginning(entries: Sequence[JournalEntry], run: RecordedRun, first: int) -> int:
-    """Where to begin: at the run, or at the turn that holds the entry."""
+    """Return where to begin: at the run, or at the turn that holds the entry."""
     turns = [n for n in range(run.start, run.stop) if type(entries[n]) is IterationStart]
     within = [n for n in turns if n <= first]
     return within[-1] if len(within) > 1 else run.start
@@ -214,7 +214,7 @@ def _by_host(run: Run, found: ToolResulted) -> bool:
 
 
 class _Record:
-    """A run's part of the journal, ready to be looked up."""
+    """A run's part of the journal, indexed."""
 
     def __init__(self, entries: Sequence[JournalEntry], run: RecordedRun, cut: int) -> None:
         self.run, self.cut = run, cut
@@ -268,12 +268,12 @@ class _Record:
 
 
 def _is_lost(entry: Replied | ReplyFailed) -> bool:
-    """Did the call end with its process? Then it was made again."""
+    """Check whether the call ended with its process; it was then repeated."""
     return type(entry) is ReplyFailed and entry.category == INTERRUPTED
 
 
 def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) -> Plan:
-    """The loop as the record alone describes it."""
+    """Build the plan from the record alone."""
     run, frame = record.run, record.run.frame
     given = tools is not None or system is not None
     known = list(tools) if tools is not None else [stand_in(spec) for spec in frame.tools]
@@ -307,7 +307,7 @@ _POSTED: Final = ("steer", "follow_up", "remind", "resume", "memory")
 
 
 class Playback:
-    """Answers for models and tools from the record, and compares what they are asked."""
+    """Recorded answers for models and tools, which compares the requests."""
 
     def __init__(self, record: _Record, *, in_order: bool) -> None:
         self.record, self.in_order = record, in_order
@@ -320,7 +320,7 @@ class Playback:
     async def respond(
         self, model: Model, request: Request, emit: Emit, purpose: str | None
     ) -> Response:
-        """The recorded reply, if this is the recorded request."""
+        """Return the recorded reply, if this is the recorded request."""
         if self.found is not None:
             raise self.found
         asides = list(self._skip_asides())
@@ -346,7 +346,7 @@ class Playback:
     async def call(
         self, tool: Tool, arguments: JsonObject, context: ToolContext[Any]
     ) -> ToolResult | Parked:
-        """What the tool returned then; it does not run."""
+        """Return the tool's recorded result; the tool does not run."""
         found = self.record.results.get(context.call_id)
         if found is None:
             raise RecordEnds(f"{tool.name} has no result on record")
@@ -354,7 +354,7 @@ class Playback:
         return found.result
 
     def now(self) -> float:
-        """The time that the next request on record shows."""
+        """Return the time of the next recorded request."""
         number = next((n for n, e in self.record.calls[self.at :] if e.purpose is None), None)
         times = [
             time
@@ -365,14 +365,14 @@ class Playback:
         return max(times, default=seams.now())
 
     def must_be_over(self, status: str) -> None:
-        """The run has ended: so must the record."""
+        """Fail unless the record ends with the run."""
         list(self._skip_asides())
         if self.found is None and self.at < len(self.record.calls):
             number, _ = self.record.calls[self.at]
             self._fail(number, f"the run ends here as {status!r}, and the record goes on")
 
     def _skip_asides(self) -> Iterator[Aside]:
-        """Pass what was not asked for by itself, or by nobody who is here."""
+        """Skip the recorded asides, and calls of policies that are not here."""
         while self.at < len(self.record.calls):
             _, entry = self.record.calls[self.at]
             beside = entry.purpose in BESIDE
@@ -405,7 +405,7 @@ class Playback:
         raise self.found
 
     async def post(self) -> None:
-        """What others posted before the next request is in the inbox again."""
+        """Post again what others posted before the next request."""
         if self.store is None:
             return
         after = self.record.calls[self.at][0] if self.at < len(self.record.calls) else None
@@ -415,8 +415,8 @@ class Playback:
                 await self.store.post(self.session_id, cast("Any", entry.item), entry.payload)
             elif type(entry) is Reminded and entry.source in ("suspend", "tool"):
                 # a replay does not park, and runs no tool
-                words = {"text": entry.text, "ttl": entry.ttl, "propagate": entry.propagate}
-                await self.store.post(self.session_id, "remind", words)
+                reminder = {"text": entry.text, "ttl": entry.ttl, "propagate": entry.propagate}
+                await self.store.post(self.session_id, "remind", reminder)
 
 
 def _response(entry: Replied, asides: Sequence[Aside]) -> Response:
@@ -438,7 +438,7 @@ def _describe_purpose(purpose: str | None) -> str:
 
 
 def entry_number(entries: Sequence[JournalEntry], given: int) -> int:
-    """An entry's number, checked."""
+    """Check an entry's number, and return it."""
     if not 0 <= given < len(entries):
         raise ConfigError(f"--from {given}: the session has entries 0 to {len(entries) - 1}")
     return given

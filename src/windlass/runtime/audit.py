@@ -1,4 +1,4 @@
-"""The audit in a host's hands: `scope.audit.query(…)`, `.verify()`, `.seal()`."""
+"""The audit for a host: `scope.audit.query(…)`, `.verify()`, `.seal()`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.store.seals import Seal
 
 
 class Audit:
-    """What agents did here, and whether the record of it is whole: `scope.audit`."""
+    """The recorded calls of agents, and their verification: `scope.audit`."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -25,7 +25,7 @@ class Audit:
     async def query(
         self, *, viewer: Caller | None = None, **which: Unpack[AuditQuery]
     ) -> AuditPage:
-        """The tool calls that fit, the newest first.
+        """Return the tool calls that match, the newest first.
 
         ```python
         page = await scope.audit.query(tenant="acme", caller="ann", since=yesterday)
@@ -75,7 +75,7 @@ class Audit:
         return await verify.verify(environment.audited, kept, tenant=tenant, session=session)
 
     async def seal(self) -> list[Seal]:
-        """Seal and anchor now all that has moved since its last seal, whoever wrote it."""
+        """Seal and anchor now all that has changed since its last seal."""
         environment = self._environment
         store = environment.audited
         keeper = environment.keeper_for(store) or SealScheduler(store, None, environment.pool, 60.0)
@@ -83,7 +83,7 @@ class Audit:
 
 
 async def audit_query(*, viewer: Caller | None = None, **which: Unpack[AuditQuery]) -> AuditPage:
-    """What agents did, in the store of the current Runtime: `await w.audit_query(session="s1")`."""
+    """Query the audit of the current Runtime: `await w.audit_query(session="s1")`."""
     return await Audit(current_environment()).query(viewer=viewer, **which)
 
 
@@ -93,10 +93,10 @@ async def audit_verify(
     session: str | None = None,
     anchor: AuditAnchor | None = None,
 ) -> AuditReport:
-    """Is the record of the current Runtime whole? `assert (await w.audit_verify()).ok`"""
+    """Verify the record of the current Runtime: `assert (await w.audit_verify()).ok`"""
     return await Audit(current_environment()).verify(tenant=tenant, session=session, anchor=anchor)
 
 
 async def audit_seal() -> list[Seal]:
-    """Seal and anchor now what moved: `await w.audit_seal()`."""
+    """Seal and anchor now what has changed: `await w.audit_seal()`."""
     return await Audit(current_environment()).seal()

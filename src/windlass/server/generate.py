@@ -1,4 +1,4 @@
-"""`scope.models.generate` over HTTP: one POST, an answer in server-sent events; who leaves cancels it.
+"""`scope.models.generate` over HTTP: one POST, answered by server-sent events.
 
 An ASGI app, to be run by any ASGI server (`uvicorn shop:app`) or mounted in another app.
 """
@@ -38,7 +38,7 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Identify: TypeAlias = Callable[[Mapping[str, str]], Caller | None | Awaitable[Caller | None]]
 
-#: What a client may say; all else is the host's to decide.
+#: Fields that a client may send; the host decides all others.
 CLIENT: Final = (
     "input",
     "stream",
@@ -54,7 +54,7 @@ CLIENT: Final = (
     "resume",
     "decisions",
 )
-#: What a client says to go on with a parked answer does not go with what begins one.
+#: Fields that begin an answer, which do not go with those that resume one.
 _BEGINS: Final = ("input", "conversation", "on_pending")
 BEAT: Final = 15.0  # seconds of silence after which a comment keeps the connection open
 
@@ -72,7 +72,7 @@ def generate_app(
     body_timeout: float = 30.0,
     **options: Any,
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """An ASGI app that answers `POST {"input": "…"}` with server-sent events.
+    """Build an ASGI app that answers `POST {"input": "…"}` with server-sent events.
 
     ```python
     def who(headers): return CALLERS.get(headers.get("authorization"))   # None: 401
@@ -116,7 +116,7 @@ class _App:
         self.offered = _index_tools(options.get("tools"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; the lifespan of a server is acknowledged."""
+        """Answer one request; acknowledge the lifespan of a server."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
@@ -160,7 +160,7 @@ class _App:
         return caller
 
     def _for(self, caller: Caller, offered: Mapping[str, Any]) -> list[Any]:
-        """What the host offers, as far as the caller may use it; a name that nothing has stays wrong."""
+        """Return the host's tools that the caller may use; refuse an unknown name."""
         may = {tool.name for tool in self.runtime.tools(caller)}
         known = {tool.name for tool in self.runtime.tools()}
         for name, tool in offered.items():
@@ -188,7 +188,7 @@ class _App:
         return {**asked, **self._choices(asked), **lower_limits(self.options, asked)}
 
     def _choices(self, asked: Mapping[str, Any]) -> JsonObject:
-        """What a client may choose beside limits; the host's choice stands where it says less."""
+        """Check the client's choices beside limits; the host's stricter choice wins."""
         stream = _boolean("stream", asked.get("stream", True))
         traced = _boolean("include_tool_trace", asked.get("include_tool_trace", False))
         mode = asked.get("tool_mode", self.options.get("tool_mode", "auto"))
@@ -200,7 +200,7 @@ class _App:
         return {"stream": stream, "include_tool_trace": traced and allowed, "tool_mode": mode}
 
     def _check_resume(self, asked: JsonObject) -> None:
-        """What goes on with a parked answer; decisions only where the host lets clients decide."""
+        """Check a resume; decisions only where the host lets clients decide."""
         if not isinstance(asked["resume"], str) or not asked["resume"]:
             raise refuse("resume is the session_id of a parked answer")
         for name in _BEGINS:
@@ -213,7 +213,7 @@ class _App:
         asked["decisions"] = _decisions(asked["decisions"])
 
     def _among_ours(self, tools: object, caller: Caller) -> list[Any]:
-        """What a client chooses of what the host offers; where that is everything, by name alone."""
+        """Return the client's choice among the host's tools, by name."""
         if not _names(tools):
             raise refuse("tools is a list of names")
         names = tools
@@ -227,7 +227,7 @@ class _App:
         return [among[name] for name in names]
 
     def _merge_options(self, asked: JsonObject) -> Any:
-        """The host's options, and the client's; a session that goes on knows its own."""
+        """Merge the host's options and the client's; a resumed session keeps its own."""
         typed = {**self.options, **asked}
         if "resume" in asked:
             typed = {name: value for name, value in typed.items() if name not in OF_THE_SESSION}
@@ -274,7 +274,7 @@ class _App:
 async def _send_stream(
     chunks: AsyncIterator[GenerateChunk], receive: Receive, send: Send, traced: bool
 ) -> None:
-    """Send pieces as they come; a client that has left ends the run, at once."""
+    """Send pieces as they arrive; a client that has left ends the run at once."""
     head = [
         (b"content-type", b"text/event-stream"),
         (b"cache-control", b"no-store"),
@@ -329,7 +329,7 @@ def _plain(thing: GenerateChunk | GenerateResult) -> JsonObject:
 
 
 def _index_tools(tools: Sequence[Any] | None) -> JsonObject | None:
-    """The host's tools by their names; None: all that the caller may use."""
+    """Index the host's tools by name; None for all that the caller may use."""
     if tools is None:
         return None
     found: JsonObject = {}
@@ -342,7 +342,7 @@ def _index_tools(tools: Sequence[Any] | None) -> JsonObject | None:
 
 
 def _headers(given: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """By name; one that comes twice is both, so that nobody is taken for the last they claim to be."""
+    """Return headers by name; repeated ones are joined, so that none is overridden."""
     found: dict[str, str] = {}
     for name, value in given:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -357,14 +357,14 @@ def _boolean(name: str, given: object) -> bool:
 
 
 def _decisions(given: object) -> dict[str, Allow | Deny]:
-    """Decisions by call: true, false, or `{"allow": false, "reason": "…"}`."""
+    """Parse decisions by call: true, false, or `{"allow": false, "reason": "…"}`."""
     try:
-        said = msgspec.convert(given, dict[str, bool | _DecisionBody])
+        parsed = msgspec.convert(given, dict[str, bool | _DecisionBody])
     except msgspec.ValidationError as error:
-        words = f'decisions is {{call: true | false | {{"allow": …, "reason": …}}}}: {error}'
-        raise refuse(words) from None
+        message = f'decisions is {{call: true | false | {{"allow": …, "reason": …}}}}: {error}'
+        raise refuse(message) from None
     plain = {
-        call: _DecisionBody(one) if isinstance(one, bool) else one for call, one in said.items()
+        call: _DecisionBody(one) if isinstance(one, bool) else one for call, one in parsed.items()
     }
     return {
         call: Allow(reason=one.reason) if one.allow else Deny(one.reason)
@@ -416,7 +416,7 @@ class _Body:
 
 @asynccontextmanager
 async def _departure(receive: Receive) -> AsyncGenerator[asyncio.Future[None]]:
-    """Done once the client has left; nothing of it stays behind."""
+    """Yield a future that is done once the client has left."""
     leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         yield leaving

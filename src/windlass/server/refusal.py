@@ -1,4 +1,4 @@
-"""What a client is told when there is no answer: a code, a sentence of ours, and an id to ask the host about.
+"""Refusals for a client: a code, a fixed sentence, and an id to ask the host about.
 
 The words of an error (paths, addresses, names of databases, what a provider said) go to the log `windlass.server`
 under the same id.
@@ -59,7 +59,7 @@ _LIMIT: Final = re.compile(
 
 
 class RequestRefused(Exception):
-    """A request that is not carried out: `RequestRefused(400, "invalid_request", "input is missing")`.
+    """A request that is refused: `RequestRefused(400, "invalid_request", "input is missing")`.
 
     Its text is written for the client and holds nothing but what the client sent.
     """
@@ -70,12 +70,12 @@ class RequestRefused(Exception):
 
 
 def refuse(message: str) -> RequestRefused:
-    """A request that is wrong in itself."""
+    """Build the refusal of a request that is wrong in itself."""
     return RequestRefused(400, "invalid_request", message)
 
 
 def describe_failure(error: BaseException, *, with_trace: bool = False) -> tuple[int, JsonObject]:
-    """Return the status and the body for an error, and write the error to the log under the body's id."""
+    """Return the status and body for an error, and log the error under the body's id."""
     number = seams.new_id("error")
     if isinstance(error, RequestRefused):
         log.info("request %s was refused: %s", number, error)

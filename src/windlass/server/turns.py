@@ -1,4 +1,4 @@
-"""What a client may say: turns of a user, made of text, pictures and documents."""
+"""Turns that a client may send: a user's text, images and documents."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_url(url: str, allowed: MediaUrls, what: str = "an image") -> None:
-    """Refuse an address that the host's policy does not name, or that is not on the public network.
+    """Refuse a URL that the host does not allow, or that is not on the public network.
 
     A provider fetches it, or a model server next door: `http://169.254.169.254/` is no picture.
     """
@@ -103,13 +103,13 @@ def check_url(url: str, allowed: MediaUrls, what: str = "an image") -> None:
 
 
 def _is_public(address: Address) -> bool:
-    """Is it the name of a host on the public network, or a public address?"""
+    """Check whether a host is public, by name or address."""
     try:
         number = ipaddress.ip_address(address.host)
     except ValueError:
         labels = address.host.split(".")
         return len(labels) > 1 and labels[-1] not in _NOT_PUBLIC
-    # 6to4, Teredo and the reserved blocks carry an IPv4 address that somebody else would connect to.
+    # 6to4, Teredo and the reserved blocks carry an IPv4 address that a gateway would connect to.
     embedded = getattr(number, "sixtofour", None) or getattr(number, "teredo", None)
     return number.is_global and not (number.is_multicast or number.is_reserved or embedded)
 

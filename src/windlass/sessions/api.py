@@ -1,4 +1,4 @@
-"""Sessions by name: open, read, cut, fork and remove what a store keeps.
+"""Sessions by id: open, read, trim, fork and remove what a store keeps.
 
 Each function works on the store of the current Runtime, or on the one given.
 """
@@ -50,7 +50,7 @@ _OF_CALLERS: Final = ("steer", "follow_up", "cancel", "suspend", "resume")
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A session as it stands: its place in the family, its view, and all its entries."""
+    """A stored session: its lineage, its view, and all its entries."""
 
     id: str
     parent_id: str | None
@@ -65,7 +65,7 @@ class Session(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> list[Message]:
-        """What the next request carries."""
+        """The messages that the next request carries."""
         return messages_of(self.entries)
 
     @property
@@ -85,7 +85,7 @@ async def agent_session_open(
     store: Store | None = None,
     caller: Caller | None = None,
 ) -> Session:
-    """Make the session if it is not there yet; opening it again changes nothing.
+    """Create the session if it does not exist; opening it again changes nothing.
 
     It belongs to `caller`; without one, to the host.
 
@@ -120,7 +120,7 @@ async def agent_session_open(
 async def agent_session_read(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> Session:
-    """The session as it stands on disk: `(await agent_session_read("review")).messages`.
+    """Read a stored session: `(await agent_session_read("review")).messages`.
 
     With `caller` it is one that he began, or has a role for; any other is `NoSuchSession`.
     """
@@ -131,7 +131,7 @@ async def agent_session_read(
 async def agent_session_list(
     *, store: Store | None = None, caller: Caller | None = None
 ) -> list[SessionInfo]:
-    """All sessions, the latest first; with `caller`, those that he may read."""
+    """List all sessions, the latest first; with `caller`, those that he may read."""
     scope = SessionScope.current(store, caller)
     found = await readable_sessions(scope.home, caller, scope.environment)
     return [as_seen_by(info, caller) for info in found]
@@ -156,7 +156,7 @@ async def agent_session_reset(
 async def agent_session_trim(
     id: str, keep_last: int, *, store: Store | None = None, caller: Caller | None = None
 ) -> int:
-    """Keep the last `keep_last` messages in the view; how many were kept.
+    """Keep the last `keep_last` messages in the view; return how many were kept.
 
     Fewer are kept where the cut would leave a result without its call, and more where it would
     take away calls that still wait for their results.
@@ -182,7 +182,7 @@ async def agent_session_fork(
     store: Store | None = None,
     caller: Caller | None = None,
 ) -> Session:
-    """A new session with the same history, up to its last answered call.
+    """Create a session with the same history, up to its last answered call.
 
     What the original is still doing stays its own: an open call is not copied, for it would run twice.
     The fork belongs to `caller`; what the host forks belongs to whoever began the original.
@@ -202,7 +202,7 @@ async def agent_session_fork_at(
     store: Store | None = None,
     caller: Caller | None = None,
 ) -> Session:
-    """A new session with the first `n` messages, or fewer where the n-th asks for tools.
+    """Create a session with the first `n` messages, or fewer where the n-th calls tools.
 
     `branch_at` says how many were kept.
     """
@@ -245,7 +245,7 @@ async def agent_session_post(
     store: Store | None = None,
     caller: Caller | None = None,
 ) -> str:
-    """Leave something in a session's inbox, in a caller's name; the id of what was left.
+    """Post an item to a session's inbox in a caller's name; return the item's id.
 
     ```python
     await agent_session_post("review", "steer", "Be brief.", caller=ann)
@@ -321,7 +321,7 @@ async def _read(scope: SessionScope, id: str) -> Session:
 
 
 def _cut(messages: Sequence[Message], keep_last: int) -> int:
-    """Where a view may begin so that about `keep_last` messages are left."""
+    """Return where a view may begin so that about `keep_last` messages are left."""
     size = len(messages)
     start = max(0, size - keep_last)
     while start < size and messages[start].role == "tool":
@@ -353,7 +353,7 @@ async def _fork(
 
 
 def _with_run_ended(entries: list[JournalEntry]) -> list[JournalEntry]:
-    """A run belongs to the session it began in: in a copy it is over."""
+    """End the run in a copy: a run belongs to the session it began in."""
     run_id: str | None = None
     for entry in entries:
         if isinstance(entry, RunStarted | RunResumed):
@@ -366,7 +366,7 @@ def _with_run_ended(entries: list[JournalEntry]) -> list[JournalEntry]:
 
 
 def _last_whole(entries: Sequence[JournalEntry]) -> tuple[int, int]:
-    """How many entries and messages there are before calls that have no answer yet."""
+    """Count the entries and messages before calls that have no answer yet."""
     fold = ViewFold()
     end = size = 0
     for position, entry in enumerate(entries):
@@ -377,7 +377,7 @@ def _last_whole(entries: Sequence[JournalEntry]) -> tuple[int, int]:
 
 
 def _first(entries: Sequence[JournalEntry], size: int) -> list[JournalEntry]:
-    """The entries that lead to the first `size` messages of today's view."""
+    """Return the entries that lead to the first `size` messages of the current view."""
     target = messages_of(entries)[:size]
     fold = ViewFold()
     reached: int | None = None

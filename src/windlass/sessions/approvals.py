@@ -1,4 +1,4 @@
-"""Calls that wait for a yes or a no, in all sessions of a store, and how somebody answers them.
+"""Calls that wait for approval, in all sessions of a store, and answers to them.
 
 An answer is left in the session's inbox. It may come tomorrow, from another process; whoever goes on
 with the session finds it there, and it counts only for the call exactly as it was asked about.
@@ -41,7 +41,7 @@ from windlass.store.base import InboxItem, Store
 
 
 class PendingApproval(msgspec.Struct, frozen=True):
-    """A call that waits: who wants it, what it would do, which rule asks, and until when."""
+    """A call that waits: its caller, its effect, the rule that asks, and the deadline."""
 
     id: str  # what an answer is bound to
     session_id: str
@@ -60,12 +60,12 @@ class PendingApproval(msgspec.Struct, frozen=True):
 
     @property
     def expired(self) -> bool:
-        """No answer counts any more."""
+        """Whether it is too late for an answer."""
         return self.expires_at is not None and seams.now() > self.expires_at
 
 
 class NoSuchApproval(WindlassError, KeyError):
-    """Nothing waits for an answer under this id."""
+    """No call waits for an answer under this id."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "nothing waits under this id"
@@ -77,7 +77,7 @@ async def approvals(
     *,
     caller: Caller | None = None,
 ) -> list[PendingApproval]:
-    """The calls that wait for an answer: `for each in await w.approvals(): print(each.tool)`.
+    """List the calls that wait for an answer: `for each in await w.approvals(): …`.
 
     With `caller`, those of sessions that he began or that a role lets him answer for.
     """
@@ -97,7 +97,7 @@ async def approvals(
 async def approve(
     *ids: str, by: Caller | None = None, reason: str | None = None, store: Store | None = None
 ) -> None:
-    """Say yes to one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
+    """Approve one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
 
     `by` is who answers; None is the host itself. `reason` goes to the record.
     `AlreadyAnswered` if somebody was faster.
@@ -108,7 +108,7 @@ async def approve(
 async def deny(
     *ids: str, reason: str | None = None, by: Caller | None = None, store: Store | None = None
 ) -> None:
-    """Say no; the model is told why: `await w.deny(pending.id, reason="too much")`."""
+    """Deny calls; the model is told why: `await w.deny(pending.id, reason="too much")`."""
     await answer(ids, False, by=by, reason=reason, store=store)
 
 
@@ -121,7 +121,7 @@ async def answer(
     reason: str | None = None,
     store: Store | None = None,
 ) -> None:
-    """Answer questions. `name` is written down where the host itself answers for somebody.
+    """Answer questions; `name` is recorded where the host answers for somebody.
 
     All are looked at before any is answered, and those of one session are answered wholly or not at all.
     """
@@ -137,9 +137,11 @@ async def answer(
     who = name if is_host(by) else str(by)
     for session_id in dict.fromkeys([one.session_id for one in chosen]):
         asked = {one.call_id: one for one in chosen if one.session_id == session_id}
-        said = {call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()}
+        payload = {
+            call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()
+        }
         try:
-            await home.post(session_id, "decision", environment.redact(said))
+            await home.post(session_id, "decision", environment.redact(payload))
         except AlreadyAnswered as error:
             raise _already_answered(asked[error.call_id], error.action, error.by) from None
 
@@ -149,7 +151,7 @@ def _already_answered(one: PendingApproval, action: str, by: str) -> AlreadyAnsw
 
 
 def find_approval(wanted: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
-    """The one whose id begins so, or whose call has this id."""
+    """Find the approval by the beginning of its id, or by its call's id."""
     if not isinstance(wanted, str) or not wanted:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"an approval is named by its id, not {safe_repr(wanted)}")
     found = [one for one in waiting if one.id.startswith(wanted) or one.call_id == wanted]
@@ -210,7 +212,7 @@ def _waiting(
 
 
 def _keep(answers: Answers, payload: Mapping[str, Any], asks: Mapping[str, ToolDecided]) -> None:
-    """Keep answers under their questions."""
+    """Store answers under their questions."""
     for call_id, value in payload.items():
         asked = asks.get(call_id)
         keep_answer(answers, call_id, decision_of(value), None if asked is None else asked.ask)

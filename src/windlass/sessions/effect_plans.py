@@ -1,4 +1,4 @@
-"""Plans of effects: look at one that a preview made, and say yes to it as a whole."""
+"""Plans of effects: read one that a preview made, and approve it as a whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _seconds = number(0.001)
 async def plan_of(
     session_id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> EffectPlan:
-    """The plan that a session with `dry_run="plan"` has made: `await w.plan_of("s1")`."""
+    """Return the plan of a session with `dry_run="plan"`: `await w.plan_of("s1")`."""
     scope = SessionScope.current(store, caller)
     key = await scope.find(session_id, "read")
     found = plan_in(await scope.home.read(key), key)
@@ -36,7 +36,7 @@ async def approve_plan(
     expires_in: float | None = LASTS,
     store: Store | None = None,
 ) -> EffectPlan:
-    """Say yes to all effects of a plan, or of the session that made it; the plan as it stands now.
+    """Approve all effects of a plan, or of the session that made it; return the plan.
 
     `await w.approve_plan(out.plan, by=w.Caller("bea"))`. One run may then do them, each once and
     exactly so: `await agent.run("…", plan=out.plan)`. A plan that you hold must still be the one on

@@ -1,4 +1,4 @@
-"""What a session did, read from its journal: calls with effects, the newest first."""
+"""Effects of a session, read from its journal, the newest first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windlass.tools.tool import Tool
 
 
 class UndoStep(msgspec.Struct, frozen=True):
-    """A call that did something: what undoing it does, or `why` nobody can; and what came of it."""
+    """A call with an effect: what its undo does, or `why` it cannot be undone; the outcome."""
 
     call_id: str
     tool: str
@@ -54,14 +54,14 @@ class _Call:
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
-    """What the session that this one was forked from did: it is undone there."""
+    """The effects of the session that this one was forked from: they are undone there."""
 
     session_id: str
     calls: frozenset[tuple[str, str]] = frozenset()  # run, call
 
 
 def calls_of(entries: Sequence[JournalEntry]) -> dict[str, _Call]:
-    """The calls on record, by id."""
+    """Return the recorded calls, by id."""
     calls: dict[str, _Call] = {}
     run = ""
     for at, entry in enumerate(entries):
@@ -72,7 +72,7 @@ def calls_of(entries: Sequence[JournalEntry]) -> dict[str, _Call]:
 
 
 def elsewhere(session_id: str, entries: Sequence[JournalEntry]) -> Elsewhere:
-    """What a session did, for one that was forked from it."""
+    """Collect a session's calls, for a session that was forked from it."""
     calls = calls_of(entries).items()
     return Elsewhere(session_id, frozenset((call.run, call_id) for call_id, call in calls))
 
@@ -83,7 +83,7 @@ def effects_of(
     tools: Mapping[str, Tool],
     parent: Elsewhere | None = None,
 ) -> list[UndoStep]:
-    """Every effect on record, with why it cannot be undone where that shows already."""
+    """List every recorded effect, with why it cannot be undone where that is known."""
     calls = calls_of(entries)
     made: list[tuple[int, UndoStep]] = []
     for call_id, call in calls.items():

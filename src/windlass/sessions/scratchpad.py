@@ -1,4 +1,4 @@
-"""The scratchpad of a session from outside: read it, set it, clear it, also while a run is at work.
+"""The scratchpad of a session from outside: read, set or clear it, also during a run.
 
 A journal has one writer, so an edit is posted to the session's inbox. A run takes it before its next
 request; where no run is at work it is taken here at once.
@@ -39,7 +39,7 @@ _TRIES: Final = 40  # for a session whose journal somebody here holds for a mome
 async def agent_session_scratchpad(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> JsonObject | None:
-    """The session's scratchpad, with edits that a run at work has not taken yet; None: it has none.
+    """Return the session's scratchpad, including pending edits; None if it has none.
 
     ```python
     pad = await agent_session_scratchpad("review")
@@ -59,7 +59,7 @@ async def agent_session_set_scratchpad(
     store: Store | None = None,
     caller: Caller | None = None,
 ) -> int:
-    """Put a pad in the place of the session's own; its version from then on.
+    """Replace the session's pad; return its new version.
 
     ```python
     session = await agent_session_read("review")
@@ -83,7 +83,7 @@ async def agent_session_clear_scratchpad(
     store: Store | None = None,
     caller: Caller | None = None,
 ) -> int:
-    """Take the session's pad away; the version from then on. The next run begins a new one.
+    """Clear the session's pad; return the new version. The next run begins a new one.
 
     ```python
     await agent_session_clear_scratchpad("review")
@@ -144,7 +144,7 @@ def _expected_version(options: Mapping[str, Any] | None) -> int | None:
 
 
 def _fate(entries: Sequence[JournalEntry], posted: str) -> AgentScratchpad | None:
-    """What became of the edit, if it has been taken."""
+    """Return the outcome of the edit, if it has been taken."""
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
         if type(entry) is InboxTaken and entry.item_id == posted:
@@ -154,7 +154,7 @@ def _fate(entries: Sequence[JournalEntry], posted: str) -> AgentScratchpad | Non
 
 
 def _at_work(entries: Sequence[JournalEntry]) -> bool:
-    """Is a run under way, or was it killed there? Then it takes its mail itself, now or later."""
+    """Check whether a run is active or was killed; it takes its mail itself."""
     for entry in reversed(entries):
         if isinstance(entry, (RunStarted, RunResumed)):
             return True
@@ -164,7 +164,7 @@ def _at_work(entries: Sequence[JournalEntry]) -> bool:
 
 
 async def _taken_here(home: Store, id: str) -> bool:
-    """Take the edits of a session at rest; False: somebody holds its journal just now."""
+    """Take the edits of an idle session; False if another writer holds its journal."""
     try:
         journal = await home.open(id, create=False)
     except Locked:

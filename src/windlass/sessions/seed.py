@@ -51,7 +51,9 @@ async def agent_session_seed_from_jsonl(
     *,
     store: Store | None = None,
 ) -> Session:
-    """A new session with the history of an `llm_transcript.jsonl`, as its model last saw it.
+    """Create a session with the history of an `llm_transcript.jsonl`.
+
+    The history is as its model last saw it.
 
     ```python
     session = await agent_session_seed_from_jsonl("runs/llm_transcript.jsonl", {"truncate_to_last": 40})
@@ -114,7 +116,7 @@ def _options(options: object) -> JsonObject:
 
 
 class _RecordedSession:
-    """One session of a file: who was asked, and the messages as they were last seen."""
+    """One session of a file: its model, and the messages as last seen."""
 
     def __init__(self, path: Path, session_id: str | None) -> None:
         self.path = path
@@ -238,7 +240,7 @@ def _without_calls(messages: Sequence[Message]) -> list[Message]:
 
 
 def _last(messages: Sequence[Message], most: int) -> list[Message]:
-    """The last of them, beginning with something a user said."""
+    """Return the last messages, beginning with a user's message."""
     start = max(0, len(messages) - most)
     while start and start < len(messages) and messages[start].role != "user":
         start += 1

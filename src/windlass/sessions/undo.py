@@ -1,4 +1,4 @@
-"""Undo what a session did: its effects, the newest first, each by the undo that its tool declares.
+"""Undo of a session's effects, the newest first, each by its tool's own undo.
 
 An undo is on the session's own record: who, which call, what came of it. It happens at most once. One
 that commits is stored together with its record; a keyed one runs again under its key after a crash;
@@ -60,7 +60,7 @@ async def undoable(
     deps: Any = None,
     store: Store | None = None,
 ) -> list[UndoStep]:
-    """What a session did, the newest first, with what undoing each would do, or why nobody can.
+    """List a session's effects, the newest first, with what each undo does or why it cannot.
 
     Each is looked at as if those before it in the list were undone; `call_ids` are these calls only.
     `for step in await w.undoable("s1", tools=[pay]): print(step.tool, step.what or step.why)`
@@ -83,7 +83,7 @@ async def undo(
     store: Store | None = None,
     force: bool = False,
 ) -> list[UndoStep]:
-    """Undo what a session did, or these calls of it, the newest first: `await w.undo("s1", by=w.Caller("bea"))`.
+    """Undo a session's effects, or those of some calls: `await w.undo("s1", by=…)`.
 
     `by` is who asks for it: he began the session or has the grant `agent_session.undo`; None is the host
     itself, who may write down a `name`. It runs in the name of the session's caller, or of `caller`, who
@@ -105,7 +105,7 @@ async def undo(
 
 
 class _Undoing:
-    """The effects of one session on their way back."""
+    """The undo of one session's effects."""
 
     def __init__(
         self,
@@ -148,11 +148,11 @@ class _Undoing:
         return cls(environment, session_id, entries, known, who, deps, home, parent, by)
 
     def steps(self) -> list[UndoStep]:
-        """All of them, the newest first."""
+        """List all effects, the newest first."""
         return effects_of(self.session_id, self.entries, self.tools, self.parent)
 
     def select_calls(self, call_ids: Sequence[str] | str | None) -> frozenset[str] | None:
-        """The calls that are meant, all of them known."""
+        """Return the calls that are meant; raise for an unknown one."""
         if call_ids is None:
             return None
         meant = [call_ids] if isinstance(call_ids, str) else call_ids
@@ -166,7 +166,7 @@ class _Undoing:
         return frozenset(meant)
 
     async def preview_step(self, step: UndoStep, first: list[Callable[[Any], None]]) -> UndoStep:
-        """The step with what its undo would do after these; where it can, it joins them."""
+        """Describe what the undo of a step would do after earlier ones, and add it to them."""
         tool = self.tools.get(step.tool)
         if step.why is not None or tool is None or tool.undo is None:
             return step
@@ -184,7 +184,7 @@ class _Undoing:
         return msgspec.structs.replace(step, what=self.environment.redact(str(what)))
 
     async def run_steps(self, chosen: frozenset[str] | None) -> list[UndoStep]:
-        """Undo those that can be, in their order; the model hears of it if it goes on."""
+        """Undo what can be undone, in order; a resumed model is told of it."""
         steps = [step for step in self.steps() if chosen is None or step.call_id in chosen]
         if all([step.why is not None for step in steps]):
             return steps  # and leave the pen with whoever has it
@@ -243,7 +243,7 @@ class _Undoing:
         )
 
     async def _call_undo(self, tool: Tool, step: UndoStep, scope: _Scope) -> tuple[Any, str | None]:
-        """Run the function. What it raises is an outcome; who is cancelled or late leaves it open."""
+        """Run the undo function; errors are outcomes, and a late one leaves it open."""
         assert tool.undo is not None
         ctx = self._context(step, scope)
         seconds = tool.timeout if tool.timeout is not None else PATIENCE
@@ -268,7 +268,7 @@ class _Undoing:
 
 
 class _Context(ToolContext[Any]):
-    """What an undo may know of its call; its key is its own."""
+    """The context of an undo, with its own idempotency key."""
 
     __slots__ = ()
 
@@ -278,7 +278,7 @@ class _Context(ToolContext[Any]):
 
 
 class _Scope:
-    """What an undo finds in a run's place."""
+    """The scope of an undo, in place of a run."""
 
     cancelled = False
     pool: Executor | None = None
@@ -292,13 +292,13 @@ class _Scope:
         self.ended: UndoEnded | None = None
 
     def progress(self, call_id: str, data: Any) -> None:
-        """Nobody watches."""
+        """Ignore progress: nobody watches."""
 
     def remind(self, reminder: Reminder, source: str = "policy") -> None:
-        """Nobody listens."""
+        """Ignore a reminder: no model runs."""
 
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
-        """It is tried once."""
+        """Refuse a retry."""
         return False
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
@@ -354,7 +354,7 @@ async def _call(undo: Callable[..., Any], args: Any, result: ToolResult, ctx: An
 
 
 def _words(undo: Callable[..., Any]) -> str:
-    """What an undo does, as its docstring says it."""
+    """Describe an undo by the first line of its docstring."""
     lines = (inspect.getdoc(undo) or "").strip().splitlines()
     if lines and inspect.isroutine(undo):
         return lines[0]

@@ -1,1 +1,1 @@
-"""The picture of a session: what happened when, side by side. Pure; drawn as text or as a page."""
+"""The trace of a session: what happened when, side by side, as text or as a page."""

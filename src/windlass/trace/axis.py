@@ -1,4 +1,4 @@
-"""The time axis of a picture: real seconds, with the long waits between cut out.
+"""The time axis of a trace: real seconds, with long waits cut out.
 
 A run that was parked for a week and worked for a minute shows the minute. Drawn seconds are what is
 left; `real` says which moment a place on the axis stands for.
@@ -25,7 +25,7 @@ class Cut(NamedTuple):
 
 
 class Axis:
-    """Maps real seconds to drawn ones and back."""
+    """A map of real seconds to drawn ones and back."""
 
     def __init__(self, start: float, end: float, cuts: list[Cut]) -> None:
         self.start, self.end, self.cuts = start, end, cuts
@@ -40,26 +40,26 @@ class Axis:
         self.length = places[-1][1]
 
     def place_of(self, real: float) -> float:
-        """Where on the axis a moment is."""
+        """Return the position of a moment on the axis."""
         at = max(1, min(bisect_right(self.places, (real, float("inf"))), len(self.places) - 1))
         return _between(self.places[at - 1], self.places[at], real, 0)
 
     def work_seconds(self, drawn: float) -> float:
-        """Seconds at work up to a place on the axis: waits that are cut do not count."""
+        """Return the seconds at work up to a position: cut waits do not count."""
         waited = sum(
             max(0.0, min(drawn - self.place_of(cut.start), cut.shown)) for cut in self.cuts
         )
         return drawn - waited
 
     def at_work(self, seconds: float) -> float:
-        """The place on the axis after so many seconds at work."""
+        """Return the position after so many seconds at work."""
         for cut in self.cuts:
             if seconds > self.place_of(cut.start):
                 seconds += cut.shown
         return seconds
 
     def real(self, drawn: float) -> float:
-        """The moment that a place on the axis stands for."""
+        """Return the moment at a position of the axis."""
         at = 1
         while at < len(self.places) - 1 and self.places[at][1] < drawn:
             at += 1
@@ -73,7 +73,7 @@ def _between(one: tuple[float, float], two: tuple[float, float], value: float, g
 
 
 def axis_of(parts: Iterable[Part]) -> Axis:
-    """The axis that shows these runs."""
+    """Build the axis that shows these runs."""
     busy = sorted(span for part in parts for span in _spans(part))
     if not busy:
         return Axis(0.0, 0.0, [])
@@ -110,7 +110,7 @@ def _below(picture: Picture) -> Iterable[tuple[float, float]]:
 
 
 def ticks(axis: Axis, most: int) -> list[float]:
-    """Round places on the axis, in drawn seconds, at most so many."""
+    """Choose round positions on the axis, in drawn seconds, at most `most`."""
     if axis.length <= 0 or most < 1:
         return [0.0]
     work = axis.work_seconds(axis.length)

@@ -1,4 +1,4 @@
-"""From a journal to its picture: when everything began and ended.
+"""From a journal to its trace: when everything began and ended.
 
 A row's time is when it was handed to the store, and the kernel hands on what it has right before a
 model call and right before tools start. So a reply began when the row before it was written, a tool
@@ -42,7 +42,7 @@ SLACK = 0.005  # seconds that clocks and disks may disagree by
 
 
 class Append(NamedTuple):
-    """One append: when, and what."""
+    """One append: its time, and its entries."""
 
     at: float
     entries: Sequence[JournalEntry]
@@ -55,7 +55,7 @@ def picture_of(
     *,
     forks: tuple[str, ...] = (),
 ) -> Picture:
-    """The picture of a session; `children` are those of agents it called, by call id."""
+    """Build the trace of a session; `children` are those of called agents, by call id."""
     reader = _Reader(session_id, children or {})
     for row in rows:
         reader.take(row)
@@ -249,7 +249,7 @@ class _Reader:
         )
 
     def _add_open_bars(self) -> None:
-        """What began and has no end on record: it is under way, or the process died."""
+        """Add bars for what has no recorded end: it is running, or the process died."""
         if self.asking is not None and self.parts:
             part = self.parts[-1]
             self._add(
@@ -271,7 +271,7 @@ class _Reader:
     # ----------------------------------------------------------------- the end
 
     def finish(self, forks: tuple[str, ...]) -> Picture:
-        """All on one axis that begins at zero."""
+        """Put everything on one axis that begins at zero."""
         self._add_open_bars()
         zero = min((start for part in self.parts for start in _starts(part)), default=self.cursor)
         for part in self.parts:
@@ -310,7 +310,7 @@ def _shift(turn: Turn, zero: float) -> None:
 
 
 def shift(picture: Picture, seconds: float) -> None:
-    """Move a picture along the axis: a called agent's onto that of its caller."""
+    """Move a trace along the axis: a called agent's onto that of its caller."""
     picture.zero -= seconds
     for part in picture.parts:
         part.start, part.end = part.start + seconds, part.end + seconds
@@ -342,5 +342,5 @@ def _beside(entry: JournalEntry) -> bool:
 def _in_parallel(
     entries: Sequence[JournalEntry], begun: Mapping[str, tuple[float, ToolIntended, int]]
 ) -> bool:
-    """Do these entries hold results of calls that began in an earlier row?"""
+    """Check whether these entries hold results of calls that began in an earlier row."""
     return any(type(entry) is ToolResulted and entry.call_id in begun for entry in entries)

@@ -1,4 +1,4 @@
-"""What a model saw in one request, part by part with estimated tokens, and what was kept from it.
+"""The contents of one request, with estimated tokens, and what was left out of it.
 
 Data, and how it is made of messages and tools; whoever reads a journal fills it in. Nothing here is
 cut or cleaned: that is for whoever draws it.
@@ -47,7 +47,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """What the model did not see, though it was said, done or on offer once."""
+    """Something that the model did not see, though it was in the session."""
 
     why: str  # compaction, window, summary, dropped reply, trimmed result, not offered, …
     what: Literal["messages", "shorter", "reworded", "results", "tools"]
@@ -62,7 +62,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class ModelCallSummary(msgspec.Struct, frozen=True):
-    """A model call of the turn: the turn itself, or what a policy asked beside it."""
+    """A model call of the turn: the turn itself, or a policy's call beside it."""
 
     number: int
     purpose: str | None
@@ -96,7 +96,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return sum(piece.tokens for piece in self.pieces)
 
     def of(self, *shares: Share) -> list[Piece]:
-        """The pieces of these shares."""
+        """Return the pieces of these shares."""
         return [piece for piece in self.pieces if piece.share in shares]
 
 
@@ -110,7 +110,7 @@ def pieces_of(
     messages: Sequence[Message],
     tail: Sequence[Message],
 ) -> list[Piece]:
-    """The parts of a request, in the order in which a model sees them."""
+    """List the parts of a request, in the order in which a model sees them."""
     found: list[Piece] = []
     if system:
         found.append(Piece("system", "system", _quarter(len(system)), system))
@@ -137,12 +137,12 @@ def _share(message: Message) -> Share:
 
 
 def tokens_of(messages: Iterable[Message]) -> int:
-    """The estimate for messages: characters over four."""
+    """Estimate the tokens of messages: characters over four."""
     return _quarter(characters(messages))
 
 
 def tool_tokens(tool: ToolSpec) -> int:
-    """The estimate for a tool on offer: its name, its description, its schema."""
+    """Estimate the tokens of a tool: its name, its description, its schema."""
     schema = len(msgspec.json.encode(tool.parameters))
     return _quarter(len(tool.name) + len(tool.description) + schema)
 
@@ -152,7 +152,7 @@ def _quarter(size: int) -> int:
 
 
 def render_message(message: Message) -> str:
-    """A message in words: what was said, called, answered and thought."""
+    """Render a message as text: content, calls, results and thinking."""
     parts: list[str] = []
     for block in message.content:
         match block:
@@ -185,7 +185,7 @@ def _result(result: ToolResult) -> str:
 def describe_replacement(
     gone: Sequence[Message], new: Sequence[Message], why: str, *, run: int = 0, turn: int = 0
 ) -> LeftOut | None:
-    """What is not seen where some messages gave way to others; None: all is as it was."""
+    """Describe what is not seen where some messages replaced others; None if unchanged."""
     if len(gone) == len(new):
         pairs = [(one, two) for one, two in zip(gone, new, strict=True) if one != two]
         out, put = [one for one, _ in pairs], [two for _, two in pairs]
@@ -206,7 +206,7 @@ _key = msgspec.msgpack.Encoder(enc_hook=str).encode
 
 
 def of_tools(why: str, tools: Sequence[ToolSpec], detail: str) -> LeftOut:
-    """Tools that the model was not shown."""
+    """Describe tools that the model was not shown."""
     names = tuple(tool.name for tool in tools)
     size = sum(map(tool_tokens, tools))
     return LeftOut(why, "tools", len(tools), size, names=names, detail=detail)
@@ -221,16 +221,16 @@ class Together(msgspec.Struct, frozen=True):
 
 
 def together(left_out: Sequence[LeftOut]) -> list[Together]:
-    """One line for each reason: a window that slides every turn is told once."""
+    """Summarise what was left out, one line for each reason."""
     by_why: dict[tuple[str, str], list[LeftOut]] = {}
     for each in left_out:
         by_why.setdefault((each.why, each.what), []).append(each)
     lines: list[Together] = []
     for (why, _), group in by_why.items():
         details = dict.fromkeys(each.detail for each in group if each.detail)
-        words = (_what(group), _where(group[0], group[-1]), *details)
+        texts = (_what(group), _where(group[0], group[-1]), *details)
         saved = sum(each.tokens - each.instead for each in group)
-        lines.append(Together(why, saved, tuple(word for word in words if word)))
+        lines.append(Together(why, saved, tuple(word for word in texts if word)))
     return lines
 
 

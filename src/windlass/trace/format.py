@@ -1,4 +1,4 @@
-"""Words fit to be shown: cleaned of control characters, cut to length; numbers and durations.
+"""Text for display: control characters removed, cut to length; numbers and durations.
 
 Models and tools write what they like. Nothing of it may move a cursor, set a title or hide a line.
 """
@@ -23,19 +23,19 @@ _CONTROL = re.compile(
 
 
 def clean(text: str) -> str:
-    """The text without anything a terminal would obey; tabs and newlines stay."""
+    """Remove what a terminal would obey; tabs and newlines stay."""
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
     return _CONTROL.sub("", text)
 
 
 def clean_piece(text: str) -> str:
-    """The same for a piece of a stream, where a sequence may be cut in two: it becomes visible."""
+    """Clean a piece of a stream, where a cut control sequence becomes visible."""
     return _CONTROL.sub("", text)
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """The text on one line, cut to a width: `one_line("a\\nb", 80)` -> `a b`."""
+    """Put the text on one line, cut to a width: `one_line("a\\nb", 80)` -> `a b`."""
     if width is not None and len(text) > 8 * width + 4096:  # megabytes need not be read to be cut
         text = text[: 8 * width + 4096]
     flat = " ".join(clean(text).split())
@@ -43,7 +43,7 @@ def one_line(text: str, width: int | None = None) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Count the terminal columns of a text."""
     if text.isascii():
         return len(text)
     return sum(map(_cell, text))
@@ -56,7 +56,7 @@ def _cell(char: str) -> int:
 
 
 def fit(text: str, width: int) -> str:
-    """The text on one line, cut to so many columns."""
+    """Put the text on one line, cut to so many columns."""
     flat = one_line(text, max(width, 0) + 1)
     if cells(flat) <= width:
         return flat
@@ -70,19 +70,19 @@ def fit(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """The text, cut or filled to exactly so many columns."""
+    """Cut or fill the text to exactly so many columns."""
     shown = fit(text, width)
     return shown + " " * (width - cells(shown))
 
 
 def shown_call(name: str, arguments: Mapping[str, Any], width: int | None = None) -> str:
-    """A call as one would write it: `refund(order="A-1", amount=5.0)`."""
+    """Format a call: `refund(order="A-1", amount=5.0)`."""
     inside = ", ".join(f"{key}={literal(value)}" for key, value in arguments.items())
     return one_line(f"{name}({inside})", width)
 
 
 def literal(value: Any) -> str:
-    """A value as JSON, or as Python writes it where JSON cannot."""
+    """Format a value as JSON, or by `repr` where JSON cannot."""
     import msgspec  # not for `windlass --help`, which formats texts only
 
     try:
@@ -95,17 +95,17 @@ def literal(value: Any) -> str:
 
 
 def tokens(count: int) -> str:
-    """`1,234 tokens`."""
+    """Format a count of tokens: `1,234 tokens`."""
     return f"{count:,} token{'' if count == 1 else 's'}"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 turn`, `2 turns`."""
+    """Format a number of things: `1 turn`, `2 turns`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def short(number: int) -> str:
-    """A count in few letters: `950`, `12.3k`, `4.1M`."""
+    """Format a count briefly: `950`, `12.3k`, `4.1M`."""
     if number < 1000:
         return str(number)
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -116,26 +116,26 @@ def short(number: int) -> str:
 
 
 def money(usd: float) -> str:
-    """Dollars with as many places as they need: `$0.0042`, `$12.30`."""
+    """Format dollars with as many places as they need: `$0.0042`, `$12.30`."""
     if usd == 0 or usd >= 1:
         return f"${usd:,.2f}"
     return f"${usd:.4f}" if usd >= 0.0001 else f"${usd:.2g}"
 
 
 def size(bytes_: int) -> str:
-    """`512 bytes`, `12.3 kB`, `10.0 MB`."""
+    """Format a size: `512 bytes`, `12.3 kB`, `10.0 MB`."""
     if bytes_ < 1000:
         return count(bytes_, "byte")
     return f"{bytes_ / 1000:.1f} kB" if bytes_ < 999_950 else f"{bytes_ / 1e6:.1f} MB"
 
 
 def format_fine_duration(seconds: float) -> str:
-    """The same as `duration`, finer where it is short: `0.4 ms`."""
+    """Format a duration, finer than `duration` where it is short: `0.4 ms`."""
     return f"{seconds * 1000:.1f} ms" if 0 < seconds < 0.0095 else duration(seconds)
 
 
 def duration(seconds: float) -> str:
-    """`12 ms`, `3.4 s`, `5 min 02 s`, `3 h 07 min`."""
+    """Format a duration: `12 ms`, `3.4 s`, `5 min 02 s`, `3 h 07 min`."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:

@@ -1,4 +1,4 @@
-"""The picture as one page: no network, no fonts, nothing but what is in it.
+"""The trace as one HTML page: no network, no fonts, nothing but what is in it.
 
 What models and tools wrote is data in the page, never markup: the script puts it there as text.
 Without scripts the page shows the same picture as lines of text.
@@ -36,7 +36,7 @@ PLAIN_WIDTH = 118
 
 
 def page(picture: Picture, parts: Sequence[Part] | None = None, *, title: str = "") -> str:
-    """The page as one text: `Path("run.html").write_text(page(picture))`."""
+    """Build the page: `Path("run.html").write_text(page(picture))`."""
     shown = list(picture.parts if parts is None else parts)
     style, script, csp = _static_parts()
     heading = escape(clean(title or f"{picture.session_id} · Windlass trace")[:200])
@@ -55,7 +55,7 @@ def page(picture: Picture, parts: Sequence[Part] | None = None, *, title: str = 
 
 
 def to_iframe(picture: Picture, parts: Sequence[Part] | None = None, *, height: int = 480) -> str:
-    """The page in a frame without rights, for a notebook; the lines of text where frames are cut."""
+    """Build the page in a sandboxed frame for a notebook, with text as a fallback."""
     inside = escape(page(picture, parts), quote=True)
     return (
         f'<iframe sandbox="allow-scripts" referrerpolicy="no-referrer" loading="lazy" '
@@ -86,7 +86,7 @@ _PAGE = """<!doctype html>
 
 @functools.cache
 def _static_parts() -> tuple[str, str, str]:
-    """Style and script, and the policy that lets these two run and nothing else."""
+    """Return style and script, and the policy that allows these two and nothing else."""
     here = files("windlass.trace")
     style = here.joinpath("page.css").read_text("utf-8")
     script = here.joinpath("page.js").read_text("utf-8")
@@ -103,7 +103,7 @@ def _hash(text: str) -> str:
 
 
 def _as_json(value: Any) -> str:
-    """JSON that no parser of HTML takes for anything else."""
+    """Encode JSON so that no HTML parser misreads it."""
     text = msgspec.json.encode(value).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -114,7 +114,7 @@ def _as_json(value: Any) -> str:
 
 
 class _Cutter:
-    """Plain data for the script, with long texts cut and their size told."""
+    """Plain data for the script, with long texts cut and their size noted."""
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
@@ -123,7 +123,7 @@ class _Cutter:
         self.axis = Axis(0.0, 0.0, [])
 
     def data(self, parts: Sequence[Part]) -> JsonObject:
-        """All that the page shows."""
+        """Build all data that the page shows."""
         picture, totals = self.picture, self.picture.totals
         self.axis = axis_of(parts)
         return {
@@ -228,7 +228,7 @@ _UNSEEN = re.compile(
 
 
 def _visible(text: str) -> str:
-    """What nobody sees, or turns the writing round, is shown by its number."""
+    """Replace invisible and direction-changing characters by their code points."""
     return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 

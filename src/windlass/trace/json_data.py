@@ -1,4 +1,4 @@
-"""The picture as plain data, for machines: `windlass trace SESSION --json`."""
+"""The trace as plain data, for machines: `windlass trace SESSION --json`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.trace.model import (
 
 
 def as_data(picture: Picture, parts: Sequence[Part] | None = None) -> JsonObject:
-    """Everything that is drawn, uncut, with times in seconds since `began_at`."""
+    """Convert everything that is drawn, uncut, with times in seconds since `began_at`."""
     totals = picture.totals
     return {
         "session_id": picture.session_id,

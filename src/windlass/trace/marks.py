@@ -1,4 +1,4 @@
-"""Which entries of a journal are marks in its picture, and what they say."""
+"""Marks of a trace: which entries leave one, and its text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.trace.model import Tone
 
 
 class MarkText(NamedTuple):
-    """What a mark says."""
+    """The text of a mark."""
 
     kind: str
     text: str
@@ -26,13 +26,13 @@ class MarkText(NamedTuple):
 
 
 def said_by(entry: events.JournalEntry) -> MarkText | None:
-    """The mark that an entry leaves; bars and the words between them leave none."""
+    """Return the mark that an entry leaves, or None."""
     kind = type(entry)
     if kind in _SILENT:
         return None
-    tell = _TOLD.get(kind)
-    if tell is not None:
-        return tell(entry)
+    describe = _TOLD.get(kind)
+    if describe is not None:
+        return describe(entry)
     facts = {name: value for name, value in as_dict(entry).items() if name != "kind"}
     return MarkText(
         kind_of(entry).replace("_", " "), ", ".join(f"{k} {literal(v)}" for k, v in facts.items())
@@ -166,7 +166,7 @@ def _tools_mark(entry: events.SkillNarrowed) -> MarkText:
     return MarkText("tools", f"{', '.join(entry.returned_tools)} shown again")
 
 
-# Drawn as bars or heads, said in other marks, or nothing to look at.
+# Drawn as bars or heads, shown in other marks, or not worth showing.
 _SILENT = frozenset(
     {
         events.SessionOpened,

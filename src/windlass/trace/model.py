@@ -1,4 +1,4 @@
-"""What a picture is made of: runs, their turns, bars with a beginning and an end, and marks between.
+"""The parts of a trace: runs, their turns, bars with a beginning and an end, and marks.
 
 Times are seconds since the picture's own zero. Nothing here is cut or cleaned: who draws does that.
 """
@@ -45,12 +45,12 @@ class Bar(msgspec.Struct):
 
     @property
     def failed(self) -> bool:
-        """Did it come to nothing?"""
+        """Whether the call failed."""
         return self.outcome not in ("ok", OPEN)
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration."""
         return max(0.0, self.end - self.start)
 
 
@@ -86,7 +86,7 @@ class Turn(msgspec.Struct):
 
     @property
     def notable(self) -> bool:
-        """Is there more to see than calls that went well?"""
+        """Whether there is more to see than calls that went well."""
         return any(bar.failed or bar.child for bar in self.bars) or any(
             mark.kind not in ("verdict", "said") for mark in self.marks
         )
@@ -112,7 +112,7 @@ class Part(msgspec.Struct):
 
     @property
     def turn_count(self) -> int:
-        """Turns that began."""
+        """The number of turns that began."""
         return sum(turn.number > 0 for turn in self.turns)
 
 
@@ -128,7 +128,7 @@ class Picture(msgspec.Struct):
     forks: tuple[str, ...] = ()
 
     def bars(self, *, nested: bool = False) -> Iterator[Bar]:
-        """Every bar; with `nested` also those of agents that were called as tools."""
+        """Yield every bar; with `nested` also those of agents that were called as tools."""
         for part in self.parts:
             for turn in part.turns:
                 for bar in turn.bars:
@@ -137,14 +137,14 @@ class Picture(msgspec.Struct):
                         yield from bar.child.bars(nested=True)
 
     def marks(self) -> Iterator[Mark]:
-        """Every mark."""
+        """Yield every mark."""
         for part in self.parts:
             for turn in part.turns:
                 yield from turn.marks
 
     @property
     def totals(self) -> Totals:
-        """What it all came to, called agents included."""
+        """The totals, called agents included."""
         bars = list(self.bars(nested=True))
         usage = sum((bar.usage for bar in bars), NO_USAGE)
         return Totals(
@@ -169,7 +169,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 def cached_share(usage: Usage) -> float | None:
-    """How much of the prompt came from the provider's cache, 0 to 1; None without a prompt."""
+    """Return the cached share of the prompt, 0 to 1; None without a prompt."""
     if not usage.input_tokens:
         return None
     return min(1.0, usage.cache_read_tokens / usage.input_tokens)

@@ -1,4 +1,4 @@
-"""The picture as lines of text: turns as rows, bars on a shared time axis, the costs at the side.
+"""The trace as lines of text: turns as rows, bars on a time axis, costs at the side.
 
 `draw(picture, 80)` gives lines made of pieces, each with a style. In plain letters where the
 terminal has no others. Whatever models and tools wrote is cleaned and cut before it is drawn.
@@ -47,7 +47,7 @@ GOOD = ("done", "idle")
 
 
 class Pens(NamedTuple):
-    """The letters to draw with."""
+    """The characters to draw with."""
 
     model: str
     aside: str
@@ -78,7 +78,7 @@ def draw(
     only: Sequence[Part] | None = None,
     turns: tuple[int, int] | None = None,
 ) -> Iterator[Line]:
-    """The lines of the picture. Long runs are folded unless all is wanted."""
+    """Yield the lines of the trace. Long runs are folded unless `full`."""
     parts = list(picture.parts if only is None else only)
     if turns is not None:
         parts = [_within(part, turns) for part in parts]
@@ -187,7 +187,7 @@ def _part(easel: _Easel, part: Part, many: int, indent: str = "") -> Iterator[Li
 
 
 def _fold_turns(turns: Sequence[Turn]) -> list[Turn | list[Turn]]:
-    """Long stretches of turns where nothing but calls happened become one line."""
+    """Fold long stretches of uneventful turns into one line."""
     if len(turns) <= UNFOLDED:
         return [*turns]
     last = len(turns) - KEPT
@@ -251,7 +251,7 @@ def _child(easel: _Easel, picture: Picture, indent: str) -> Iterator[Line]:
 
 
 class _Easel:
-    """Where lines are drawn: the axis, and how much room there is for what."""
+    """The drawing area: the axis, and the widths of its columns."""
 
     def __init__(self, axis: Axis, width: int, pens: Pens, full: bool) -> None:
         self.axis, self.width, self.pens, self.full = axis, width, pens, full
@@ -259,35 +259,35 @@ class _Easel:
         self.room = width - self.left - SIDE - 2
 
     def label(self, indent: str, head: str, name: str) -> str:
-        """The words before a row, exactly as wide as the room for them."""
+        """Build the label of a row, exactly as wide as its column."""
         begin = indent + (f"{head:<8} " if name else head)
         return begin + pad(name, max(0, self.left - 1 - cells(begin)))
 
     def column(self, moment: float) -> int:
-        """The column of a moment."""
+        """Return the column of a moment."""
         if self.axis.length <= 0:
             return 0
         return min(self.room - 1, int(self.axis.place_of(moment) / self.axis.length * self.room))
 
     def ruler(self) -> Iterator[Line]:
-        """The scale, with the heads of the columns at the side."""
+        """Yield the scale, with the heads of the columns at the side."""
         labels, rule = [" "] * self.room, [self.pens.rule] * self.room
         free = 0
         for place in ticks(self.axis, max(3, self.room // 9)):
             at = 0
             if self.axis.length > 0:
                 at = min(self.room - 1, int(place / self.axis.length * self.room))
-            words = duration(self.axis.work_seconds(place)) if place else "0"
-            if at >= free and at + len(words) <= self.room:
-                labels[at : at + len(words)] = words
-                free = at + len(words) + 2
+            text = duration(self.axis.work_seconds(place)) if place else "0"
+            if at >= free and at + len(text) <= self.room:
+                labels[at : at + len(text)] = text
+                free = at + len(text) + 2
                 rule[at] = self.pens.tick
         side = f"{'tokens':>12} {'cache':>5} {'cost':>7}"
         yield (" " * self.left, ("".join(labels), "dim"), "  ", (side, "dim"))
         yield (" " * self.left, ("".join(rule), "dim"))
 
     def costs(self, usage: object, usd: float) -> str:
-        """Tokens, cache share and dollars, in their columns."""
+        """Format tokens, cache share and dollars, in their columns."""
         if not isinstance(usage, Usage) or not (usage.total_tokens or usd):
             return ""
         share = cached_share(usage)
@@ -296,7 +296,7 @@ class _Easel:
         return f"{tokens:>12} {cached:>5} {money(usd) if usd else '':>7}"
 
     def bar(self, label: str, bar: Bar) -> Line:
-        """A model or tool call."""
+        """Draw a model or tool call."""
         pen = self.pens.failed if bar.failed else self.pens.open if bar.outcome == OPEN else ""
         pen = pen or getattr(self.pens, bar.kind)
         style = "red" if bar.failed else "yellow" if bar.outcome == OPEN else _STYLES[bar.kind]
@@ -322,7 +322,7 @@ class _Easel:
     def row(
         self, label: str, start: float, end: float, pen: tuple[str, str], words: str, side: str
     ) -> Line:
-        """A label, a bar with words beside it, and the costs."""
+        """Draw a label, a bar with text beside it, and the costs."""
         first = self.column(start)
         length = max(1, self.column(end) - first)
         length = min(length, self.room - first)
@@ -350,7 +350,7 @@ class _Easel:
         return (*head, *pieces, *((("  " + side, ""),) if side else ()))
 
     def mark(self, label: str, mark: Mark) -> Line:
-        """Something that was decided, where it fell."""
+        """Draw a decision at its moment."""
         at, style = self.column(mark.at), _TONES[mark.tone]
         whole = self.room + SIDE + 2
         after = whole - at - 2
@@ -361,7 +361,7 @@ class _Easel:
         return (*head, (words, style), " ", (self.pens.mark, style))
 
     def legend(self) -> Iterator[Line]:
-        """What the letters mean, and where time was left out."""
+        """Yield the legend, and the time that was left out."""
         pens = self.pens
         yield (
             (
@@ -376,7 +376,7 @@ class _Easel:
             yield ((f"{many} of {duration(waited)} in all cut from the axis", "dim"),)
 
     def simple(self, line: Line) -> Line:
-        """The line as the terminal can show it, without spaces at its end."""
+        """Adapt the line to the terminal, without trailing spaces."""
         pieces = [piece if isinstance(piece, tuple) else (piece, "") for piece in line]
         room = self.width
         for at, (text, style) in enumerate(pieces):
@@ -394,7 +394,7 @@ class _Easel:
 
 
 def padded_left(text: str, width: int) -> str:
-    """The text at the right edge of so many columns."""
+    """Align the text to the right of so many columns."""
     return " " * max(0, width - cells(text)) + text
 
 
@@ -403,7 +403,7 @@ def _outcome(outcome: str) -> str:
 
 
 def _brief(arguments: object) -> str:
-    """Arguments in a few words: the values alone."""
+    """Format arguments briefly: the values alone."""
     if isinstance(arguments, dict):
         values = [literal(value) for value in arguments.values()][:6]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return fit(", ".join(values), 60)
@@ -414,7 +414,7 @@ _LETTERS = str.maketrans({"·": "-", "…": "~", "→": ">", "–": "-", "—": 
 
 
 def _ascii(text: str) -> str:
-    """Plain letters only; what has none is a question mark of the same width."""
+    """Replace characters that are not ASCII, at the same width."""
     if text.isascii():
         return text
     text = text.translate(_LETTERS)
