@@ -21,14 +21,14 @@ settings.load_profile("windlass")
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay where they are: to look through them again takes a second each time."""
+    """Freeze the collected tests, so that later garbage collections skip them."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def reachable() -> Iterator[None]:
-    """Servers of our own, on loopback, where the guard against real models would stand before them.
+    """Allow servers on loopback, which the guard against real models would refuse.
 
     Not by monkeypatch: that ends after the guard does, and would leave it behind for all others.
     """

@@ -10,7 +10,7 @@ from windlass.options.parse import find_option
 
 
 def names_in(*homes: str) -> frozenset[str]:
-    """The options, and their other names, that modules of these packages declare."""
+    """Return the options and aliases that modules of these packages declare."""
     own = {
         name
         for name, group in GROUPS.items()

@@ -25,7 +25,7 @@ class Order(w.Resource):
 
 
 class Pure(w.Model):
-    """Makes an order in each turn."""
+    """A model that makes an order in each turn."""
 
     provider, name = "pure", "pure"
 
@@ -61,7 +61,7 @@ async def scenario(scene: Scene) -> str:
 
 
 async def check(scene: Scene) -> dict[str, Any]:
-    """The record is whole, also as far as it got; once all ended, nothing is left uncovered."""
+    """Check that the record is intact so far, and fully covered once all has ended."""
     async with runtime(scene) as scope:
         report = await scope.audit.verify()
         page = await scope.audit.query(tenant="acme", tool="create_order")

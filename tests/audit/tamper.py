@@ -1,4 +1,4 @@
-"""Somebody who owns the database and changes the record behind our back: seven ways, any place."""
+"""An attacker who owns the database and changes the record: seven ways, any place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def note(text: str) -> str:
 
 
 async def work(scope: w.Runtime, session: str, caller: w.Caller, turns: int = 3) -> None:
-    """A run of some turns, each a call to a resource and a call to a tool."""
+    """Run some turns, each with a call to a resource and a call to a tool."""
     replies: list[Any] = [
         [
             w.ToolCall(f"{session}a{turn}", "create_order", {"id": f"{session}-{turn}"}),
@@ -51,7 +51,7 @@ async def work(scope: w.Runtime, session: str, caller: w.Caller, turns: int = 3)
 
 
 async def history(store: str, anchor: Any) -> None:
-    """Sessions of two tenants, and calls of a host."""
+    """Run sessions of two tenants, and calls of a host."""
     async with w.Runtime(store, environ={}, resources=[Order], audit_anchor=anchor) as scope:
         for number in range(SESSIONS):
             await work(scope, f"s{number}", EVE if number % 2 else ANN)
@@ -60,7 +60,7 @@ async def history(store: str, anchor: Any) -> None:
 
 
 async def more(store: str, anchor: Any) -> None:
-    """What happens after a backup was taken."""
+    """Add sessions and rows after a backup was taken."""
     async with w.Runtime(store, environ={}, resources=[Order], audit_anchor=anchor) as scope:
         for number in range(SESSIONS):
             await work(scope, f"s{number}x", EVE if number % 2 else ANN, turns=1)
@@ -82,7 +82,7 @@ class Database:
 
 
 def copied(source: Path, target: Path) -> Path:
-    """The file as it stands, with what is still in its log."""
+    """Copy the file as it stands, with what is still in its log."""
     taken = sqlite3.connect(source)
     made = sqlite3.connect(target)
     taken.backup(made)
@@ -92,7 +92,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def swapped_file(source: Path, target: Path) -> None:
-    """The file put in another's place."""
+    """Put the file in another's place."""
     for suffix in ("-wal", "-shm"):
         target.with_name(target.name + suffix).unlink(missing_ok=True)
     shutil.copyfile(source, target)
@@ -113,7 +113,7 @@ TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 
 def places(run: Run) -> list[tuple[str, Any, int, int]]:
-    """Every row of every chain: table, chain, place, and the last place of that chain."""
+    """List every row of every chain: table, chain, place, and the chain's last place."""
     found: list[tuple[str, Any, int, int]] = []
     for table, (chain, place, _) in TABLES.items():
         rows = run(f"SELECT {chain}, {place} FROM {table} ORDER BY {chain}, {place}")
@@ -123,7 +123,7 @@ def places(run: Run) -> list[tuple[str, Any, int, int]]:
 
 
 def tamper(run: Run, kind: str, place: tuple[str, Any, int, int], salt: int) -> None:
-    """Do it."""
+    """Tamper with the row at a place in one of the seven ways."""
     table, chain, at, last = place
     by, number, columns = TABLES[table]
     here = f"{by} = ? AND {number}"
@@ -150,7 +150,7 @@ def tamper(run: Run, kind: str, place: tuple[str, Any, int, int], salt: int) -> 
 
 
 def cut_tail(run: Run, table: str, chain: Any, at: int) -> None:
-    """Take the end off as one would who knows how it is stored: what is left is a sound chain."""
+    """Cut the end off so that a sound chain is left, as an expert would."""
     by, number, _ = TABLES[table]
     if table != "windlass_rows":
         run(f"DELETE FROM {table} WHERE {by} = ? AND {number} >= ?", (chain, at))
@@ -171,7 +171,7 @@ def cut_tail(run: Run, table: str, chain: Any, at: int) -> None:
 
 
 def insert(run: Run, table: str, chain: Any, at: int, last: int) -> None:
-    """A copy of the row, one place further on; those that follow make room."""
+    """Insert a copy of the row, one place further on; those that follow make room."""
     by, number, _ = TABLES[table]
     for place in range(last, at, -1):  # one by one, as they are unique
         run(
@@ -192,12 +192,12 @@ def insert(run: Run, table: str, chain: Any, at: int, last: int) -> None:
 
 
 def keyed(run: Run) -> bool:
-    """Rows of a SQLite file have keys, and a session knows its last."""
+    """Check whether rows have keys, as in a SQLite file."""
     return '"key"' in columns_of(run, "windlass_rows")
 
 
 def columns_of(run: Run, table: str) -> list[str]:
-    """Their names, quoted."""
+    """Return the quoted names of the columns."""
     if isinstance(run, Database):
         return [f'"{row[1]}"' for row in run(f"SELECT * FROM pragma_table_info('{table}')")]
     rows = run(
@@ -209,7 +209,7 @@ def columns_of(run: Run, table: str) -> list[str]:
 
 
 class Backup:
-    """All that a store in Postgres holds, to be put back as it was."""
+    """All that a store in Postgres holds, to be restored."""
 
     tables = (
         "windlass_sessions",
@@ -241,7 +241,7 @@ class Backup:
 
 
 def changed(value: Any) -> Any:
-    """Another value of the same kind."""
+    """Return another value of the same kind."""
     if isinstance(value, bytes):
         return value[:-1] + bytes([value[-1] ^ 1])
     if isinstance(value, str):

@@ -22,7 +22,7 @@ INSTALL = "needs a Chromium: apt-get install chromium, or WINDLASS_CHROMIUM=/pat
 
 
 def find() -> str | None:
-    """The browser of this machine."""
+    """Find the browser of this machine."""
     given = os.environ.get("WINDLASS_CHROMIUM")
     return given or next((path for name in NAMES if (path := shutil.which(name))), None)
 
@@ -39,7 +39,7 @@ class Page:
         self.loaded = asyncio.Event()
 
     async def send(self, method: str, **params: Any) -> Any:
-        """A command of the protocol, and its answer."""
+        """Send a command of the protocol, and return its answer."""
         number = next(self._numbers)
         self._answers[number] = asyncio.get_running_loop().create_future()
         command = {"id": number, "method": method, "params": params, "sessionId": self._session}
@@ -47,7 +47,7 @@ class Page:
         return await asyncio.wait_for(self._answers[number], 60)
 
     def hear(self, message: dict[str, Any]) -> None:
-        """Something the browser said."""
+        """Handle a message of the browser."""
         params = message.get("params", {})
         match message.get("method"):
             case None:
@@ -70,7 +70,7 @@ class Page:
                 pass
 
     async def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Evaluate an expression in the page."""
         done = await self.send(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -83,7 +83,7 @@ class Page:
         await self.run("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
 
     async def screenshot(self, file: Path) -> None:
-        """What it looks like."""
+        """Save a screenshot."""
         await self.drawn()
         shot = await self.send("Page.captureScreenshot", format="png")
         await asyncio.to_thread(_write, file, base64.b64decode(shot["data"]))
@@ -96,7 +96,7 @@ class Page:
         await self.drawn()
 
     async def dress(self, scheme: str) -> None:
-        """Light or dark, as the system would say."""
+        """Switch between the light and the dark scheme."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         await self.send("Emulation.setEmulatedMedia", features=features)
         await self.drawn()

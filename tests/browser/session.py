@@ -34,7 +34,7 @@ TOOLS = ("look_up", "search_orders", "refund")
 
 
 def long_session(turns: int) -> list[Append]:
-    """The rows of a run of so many turns."""
+    """Build the rows of a run of so many turns."""
     rng, at = random.Random(7), 1_700_000_000.0
     rows = [
         Append(
@@ -146,7 +146,7 @@ def _decisions(number: int) -> list[JournalEntry]:
 
 
 def _parked(rows: list[Append], at: float) -> float:
-    """Somebody had to be asked, and came back two days later."""
+    """Add a wait of two days for an approval."""
     rows.append(
         Append(at, [Suspended("approval", "turn"), RunEnded("r1", "suspended", "approval")])
     )

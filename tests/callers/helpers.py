@@ -16,7 +16,7 @@ USAGE = Usage(input_tokens=100, output_tokens=10)
 
 
 class Shaky(Model):
-    """Answers its script, then `ok`; what breaks has shown `half` before. A price per token."""
+    """A model that answers its script, then `ok`; a failure shows `half` before it."""
 
     provider = "p"
 
@@ -51,10 +51,10 @@ QUESTION = Request([Message("user", "q")])
 
 
 async def asked(model: Model, emit: Callable[[Any], None] | None = None) -> Response:
-    """One call, as a loop would make it."""
+    """Make one call, as a loop would."""
     return await model.respond(QUESTION, emit or (lambda _event: None))
 
 
 def kinds(events: list[LiveEvent]) -> list[str]:
-    """The events by name."""
+    """Return the names of the events."""
     return [type(event).__name__ for event in events]

@@ -1,4 +1,4 @@
-"""A brake that is pulled from inside a run: at a callback, or at any step of any of its tasks."""
+"""A brake that is pulled from inside a run: at a callback, or at any step of a task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Brake:
         self._posts: list[Any] = []
 
     def pass_by(self, place: str) -> None:
-        """A synchronous place, in any thread."""
+        """Pass a synchronous place, in any thread."""
         if self._is_due(place):
             if self.how == "abort":
                 self.abort.abort(REASON)
@@ -45,7 +45,7 @@ class Brake:
                 self._posts.append(asyncio.run_coroutine_threadsafe(self._cancel(), self.loop))
 
     async def pass_in(self, place: str) -> None:
-        """An asynchronous place: a cancel is posted before it goes on."""
+        """Pass an asynchronous place: a cancel is posted before it goes on."""
         if self._is_due(place):
             if self.how == "abort":
                 self.abort.abort(REASON)
@@ -53,7 +53,7 @@ class Brake:
                 await self._cancel()
 
     async def settled(self) -> None:
-        """What was posted has arrived."""
+        """Wait until what was posted has arrived."""
         for post in self._posts:
             await (post if asyncio.isfuture(post) else asyncio.wrap_future(post))
 
@@ -97,7 +97,7 @@ class Stepped(Coroutine[Any, Any, Any]):
 
 
 def step_by_step(brake: Brake) -> Callable[..., asyncio.Task[Any]]:
-    """A task factory: every step of every task that it makes passes by the brake."""
+    """Build a task factory: every step of its tasks passes by the brake."""
 
     def make(loop: asyncio.AbstractEventLoop, work: Any, **given: Any) -> asyncio.Task[Any]:
         return asyncio.Task(Stepped(work, brake), loop=loop, **given)

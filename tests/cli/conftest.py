@@ -18,7 +18,7 @@ from windlass.cli.main import cli
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder: empty, with nobody's keys and settings in the environment."""
+    """Provide an empty current folder, with no keys and settings in the environment."""
     for name in os.environ:
         if name.startswith("WINDLASS_") or name.endswith(("_API_KEY", "_TOKEN", "_BASE_URL")):
             monkeypatch.delenv(name)
@@ -39,7 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def windlass() -> Callable[..., Result]:
-    """`windlass("run", "hi")` in this process."""
+    """Provide `windlass("run", "hi")` in this process."""
 
     def call(*args: str, code: int | None = 0, **more: Any) -> Result:
         done = CliRunner().invoke(cli, args, **more)
@@ -52,7 +52,7 @@ def windlass() -> Callable[..., Result]:
 
 @pytest.fixture
 def module(project: Path) -> Callable[[str, str], None]:
-    """`module("tools", "…")` writes a module into the folder."""
+    """Provide `module("tools", "…")`, which writes a module into the folder."""
 
     def write(name: str, code: str) -> None:
         head = "import asyncio, time\nimport windlass as w\n"
@@ -62,7 +62,7 @@ def module(project: Path) -> Callable[[str, str], None]:
 
 
 def start(*args: str, **more: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own, with pipes."""
+    """Start the command in a process of its own, with pipes."""
     command = [sys.executable, "-c", "from windlass.cli.main import main; main()", *args]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, text=True, **{**pipes, **more})

@@ -55,12 +55,12 @@ Log = Callable[[str, str], None]
 
 
 def bytes_of(request: w.Request) -> bytes:
-    """The request as it would be sent."""
+    """Encode the request as it would be sent."""
     return b"".join(WIRE.encode(request))
 
 
 def digest(value: bytes | str) -> str:
-    """A fingerprint."""
+    """Compute a short digest."""
     return hashlib.sha256(value.encode() if isinstance(value, str) else value).hexdigest()[:16]
 
 
@@ -83,7 +83,7 @@ class Clock:
 
 
 def last_turn(messages: Sequence[Message]) -> int:
-    """The turn of the last call that the model can see."""
+    """Return the turn of the last call that the model can see."""
     ids = [call.id for message in messages for call in message.tool_calls]
     return max([int(one.split("-")[1]) for one in ids if one.startswith("c-")], default=0)
 
@@ -92,7 +92,7 @@ def last_turn(messages: Sequence[Message]) -> int:
 
 
 def answer(request: w.Request, until: int = TURNS) -> tuple[str | list[Any], int | None]:
-    """What the model says to a request, and the turn, if it is one."""
+    """Return the model's answer to a request, and the turn, if it is one."""
     system = request.system or ""
     if system.startswith("You keep the pad."):
         return pad_of(request.messages[-1].text), None
@@ -134,7 +134,7 @@ def calls_of(turn: int, offered: set[str]) -> list[Any]:
 
 
 def pad_of(question: str) -> str:
-    """A pad that cites what it is shown; now and then it is no pad, or cites what nobody said."""
+    """Build a pad with citations; at times it is no pad, or cites an unknown source."""
     seen = [n for n in range(1, TURNS + 1) if f'"c-{n}-0"' in question]
     if seen and max(seen) % 20 == 11 and "could not be used" not in question:
         return "let me think about it"
@@ -146,7 +146,7 @@ def pad_of(question: str) -> str:
 
 
 class Reader(w.Model):
-    """Answers by what it is asked, and tells every request to whoever keeps count."""
+    """A model that answers by the request alone, and reports every request."""
 
     provider, name = "reader", "reader"
 
@@ -201,7 +201,7 @@ async def almanac(day: str, kind: str = "weather") -> str:
 
 
 def options(log: Log) -> dict[str, Any]:
-    """Everything that decides what the model sees, at once. `log` hears who is asked what."""
+    """Build all options that decide what the model sees; `log` gets who is asked what."""
 
     def begin(start: w.SessionStart) -> list[Any]:
         log("on_session_start", start.session_id)
@@ -331,7 +331,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def on_record(entries: Sequence[JournalEntry]) -> set[tuple[str, str]]:
-    """Who has answered what on this record, as `log` would tell it; nobody is to be asked again."""
+    """Return who has answered what on this record, as `log` would report it."""
     known: set[tuple[str, str]] = set()
     turns = sum(type(e) is Replied and e.purpose is None for e in entries)
     known |= {("context_callback", str(number)) for number in range(turns)}
@@ -350,12 +350,12 @@ def on_record(entries: Sequence[JournalEntry]) -> set[tuple[str, str]]:
 
 
 def matched_turns(entries: Sequence[JournalEntry]) -> int:
-    """How many turns have had their skills matched."""
+    """Count the turns that have had their skills matched."""
     return sum(type(entry) is SkillMatched for entry in entries)
 
 
 def decorated_now(entries: Sequence[JournalEntry]) -> bool:
-    """Is what the decorator said for the next request on record?"""
+    """Check whether the decorations of the next request are recorded."""
     for entry in reversed(entries):
         if type(entry) is Decorated:
             return True
@@ -371,7 +371,7 @@ def agent_of(
     variant: str = "all",
     until: int = TURNS,
 ) -> Agent[Any, Any]:
-    """The errand as an agent."""
+    """Build the agent of the errand."""
     given = {**options(log), **VARIANTS[variant]}
     return Agent(
         Reader(clock, sent, until),
@@ -403,13 +403,13 @@ async def scenario(scene: Scene) -> str:
 
 
 def _logs(scene: Scene, attempt: int) -> tuple[EffectLog, EffectLog]:
-    """The requests that a process sent, and who was asked in it."""
+    """Return the logs of a process: requests sent, and functions called."""
     sent, asked = scene.folder / f"sent-{attempt}.jsonl", scene.folder / f"asked-{attempt}.jsonl"
     return EffectLog(sent), EffectLog(asked)
 
 
 async def check(scene: Scene) -> Seen:
-    """The same requests as if nothing had happened; what was on disk is asked of nobody again."""
+    """Check for the same requests as without a kill, and no repeated question."""
     store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
     await store.verify(SESSION)
     entries: list[JournalEntry] = list(await store.read(SESSION))
@@ -430,7 +430,7 @@ async def check(scene: Scene) -> Seen:
 def _twice(
     scene: Scene, attempt: int, before: Sequence[JournalEntry], rebuilt: list[str]
 ) -> list[str]:
-    """What a process sent that is not to be sent, and whom it asked what is on record."""
+    """List repeated requests and questions of a process."""
     sent, asked = _logs(scene, attempt)
     answered = sum(type(entry) is Replied for entry in before)
     problems: list[str] = []

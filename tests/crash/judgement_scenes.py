@@ -58,7 +58,7 @@ WRONG, HALF, CLAIM = "a wrong turn", "half of it", "I believe that is all"
 
 
 def said(request: w.Request) -> Any:
-    """What the model answers, whoever asks it."""
+    """Return the model's answer to any request, of the run or of a judge."""
     if any(tool.name == "give_verdict" for tool in request.tools):
         return _judged(request)
     turn = sum(message.role == "assistant" for message in request.messages)
@@ -88,17 +88,17 @@ def _judged(request: w.Request) -> Any:
 
 
 def whole(proposal: Any) -> str | None:
-    """A check: half of it is not enough."""
+    """Check the work: half of it is not enough."""
     return "only half" if proposal.text == HALF else None
 
 
 def polite(proposal: Any) -> bool:
-    """A check that never fails."""
+    """Check nothing: it never fails."""
     return bool(proposal.messages)
 
 
 def control(state: Any) -> dict[str, Any] | None:
-    """Two more turns whenever there are none left, counted in the reason."""
+    """Extend by two turns whenever there are none left, counted in the reason."""
     if state.budget.remaining > 0:
         return None
     seen = f"extension {state.budget.extension_count + 1} after {len(state.session.successful_tool_names)}"
@@ -106,7 +106,7 @@ def control(state: Any) -> dict[str, Any] | None:
 
 
 def after_turn(turn: Any) -> Any:
-    """Speaks after some turns, and changes options after others."""
+    """Add messages after some turns, and change options after others."""
     if turn.iteration in (2, 22):
         return f"that was turn {turn.iteration}"
     if turn.iteration == 12:
@@ -186,7 +186,7 @@ KINDS = (
 
 
 async def check(scene: Scene) -> dict[str, Any]:
-    """What is left: the same requests and decisions, each on record once and paid for once."""
+    """Check for the same requests and decisions, each recorded and paid for once."""
     problems: list[str] = []
     store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
     await store.verify(SESSION)

@@ -44,7 +44,7 @@ class Pure(Noting):
 
 
 def agent_of(scene: Scene) -> Agent[Any, Any]:
-    """The agent; what it must not do twice is in the effect log."""
+    """Build the agent; what it must not do twice is in the effect log."""
     book = EffectLog(scene.folder / "charges.jsonl")
 
     @w.tool(keyed=True)
@@ -95,7 +95,7 @@ async def scenario(scene: Scene) -> str:
 
 
 async def check(scene: Scene) -> Seen:
-    """One result for each call, no letter twice, the limit kept, the requests rebuilt and sent."""
+    """Check for one result per call, no letter twice, the limit, and rebuilt requests."""
     entries = await record(scene)
     problems = audit([*messages_of(entries), w.Message("user", "next")])
     results = {e.call_id: e for e in entries if type(e) is ToolResulted}

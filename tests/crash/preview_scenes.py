@@ -107,7 +107,7 @@ def tools_of(scene: Scene) -> list[Any]:
 
 
 async def scenario(scene: Scene) -> str:
-    """Look, approve, do, undo: each from wherever an earlier process left it."""
+    """Preview, approve, run and undo, each from wherever an earlier process left it."""
     place = f"sqlite:///{scene.folder / 'runs.db'}"
     async with w.Runtime(store=place, environ={}, resources=[Jar]) as scope:
         tools = [*tools_of(scene), *scope.tools()]
@@ -125,7 +125,7 @@ async def scenario(scene: Scene) -> str:
 
 
 def worked(scene: Scene) -> str:
-    """The session that did it."""
+    """Return the session that did the work."""
     return f"{REAL}.{TASK}" if scene.params["delegated"] else REAL
 
 
@@ -137,7 +137,7 @@ async def _gone_on(agent: Agent[Any, Any], session_id: str, **options: Any) -> A
 
 
 async def check(scene: Scene) -> Seen:
-    """Nothing before the plan, everything of it once and nobody asked, and all of it taken back once."""
+    """Check that the plan was done once without questions, and undone once."""
     store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
     session = worked(scene)
     preview, real = await store.read(PREVIEW), await store.read(session)

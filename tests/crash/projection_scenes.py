@@ -70,7 +70,7 @@ async def scenario(scene: Scene) -> str:
 
 
 async def check(scene: Scene) -> Seen:
-    """The same view came of it, and every request was sent as it is rebuilt."""
+    """Check for the same view, and that every rebuilt request was sent."""
     entries = await record(scene)
     problems = audit([*messages_of(entries), Message("user", "next")])
     rebuilt = [digest(request) for request in requests_of(entries)]

@@ -1,4 +1,4 @@
-"""What runs that are killed have in common: a model that answers by what it is asked, and the journal.
+"""The base of runs that are killed: a model that is pure, and the journal.
 
 The base of every such model notes the bytes of each request that it gets, so that a check can tell
 whether what is rebuilt from the journal was sent.
@@ -25,12 +25,12 @@ WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
 
 
 def digest(request: w.Request) -> str:
-    """A fingerprint of the request's bytes."""
+    """Compute a digest of the request's bytes."""
     return hashlib.sha256(b"".join(WIRE.encode(request))).hexdigest()[:16]
 
 
 class Noting(w.Model):
-    """Writes down what it is sent and answers with `answer`."""
+    """A model that logs its requests and answers with `answer`."""
 
     provider, name = "pure", "pure"
 
@@ -42,22 +42,22 @@ class Noting(w.Model):
         return await self.answer(request)
 
     async def answer(self, request: w.Request) -> w.Response:
-        """By the request alone."""
+        """Answer by the request alone."""
         raise NotImplementedError
 
 
 def said(text: str) -> w.Response:
-    """A reply that ends the run."""
+    """Build a reply that ends the run."""
     return w.Response(w.Message("assistant", text), w.Usage(10, 5))
 
 
 def calling(*calls: w.ToolCall) -> w.Response:
-    """A reply that asks for tools."""
+    """Build a reply that calls tools."""
     return w.Response(w.Message("assistant", calls), w.Usage(10, 5), "tool_use")
 
 
 def place(scene: Scene) -> str:
-    """Where its sessions are."""
+    """Return the URL of the scene's store."""
     return f"sqlite:///{scene.folder / 'runs.db'}"
 
 
@@ -75,7 +75,7 @@ async def finish(agent: Agent[Any, Any], scene: Scene, prompt: str) -> str:
 
 
 async def record(scene: Scene) -> list[JournalEntry]:
-    """What is stored of the session, its chain followed."""
+    """Read and verify the stored entries of the session."""
     store = open_store(place(scene))
     await store.verify(SESSION)
     entries = list(await store.read(SESSION))
@@ -84,5 +84,5 @@ async def record(scene: Scene) -> list[JournalEntry]:
 
 
 def sent(scene: Scene) -> set[str]:
-    """The requests that the model has got, of all processes."""
+    """Return the digests of all requests to the model, of all processes."""
     return set(EffectLog(scene.folder / "sent.jsonl").counts())

@@ -36,7 +36,7 @@ def schema_of(scene: Scene) -> str:
 
 
 def store_of(scene: Scene) -> str:
-    """A file in the scene's folder, or tables of its own at the server whose folder is given."""
+    """Return a file in the scene's folder, or a schema at the given server."""
     server = scene.params.get("postgres")
     if server is None:
         return f"sqlite:///{scene.folder / 'runs.db'}"
@@ -135,7 +135,7 @@ async def scenario(scene: Scene) -> str:
 
 
 async def check(scene: Scene) -> dict:
-    """What is left: a journal that verifies, one effect for each call, the same requests."""
+    """Check for a journal that verifies, one effect per call, and the same requests."""
     problems: list[str] = []
     store = open_store(store_of(scene))
     await store.verify(SESSION)
@@ -173,7 +173,7 @@ async def check(scene: Scene) -> dict:
 
 
 def _done(entries: list[JournalEntry], tool: str) -> set[int]:
-    """Which calls of the tool the journal says were made."""
+    """Return the calls of the tool that the journal records as made."""
     results = [e for e in entries if type(e) is ToolResulted]
     return {int(e.call_id[1:]) for e in results if e.tool == tool and e.outcome == "ok"}
 
@@ -197,7 +197,7 @@ def _seats(scene: Scene, done: set[int]) -> list[str]:
 
 
 def _reserved(scene: Scene) -> list[tuple[int, int]]:
-    """Each seat and how often; none, where no seat was asked for and so no table made."""
+    """Count each reserved seat; none, where no table was created."""
     asked = "select n, count(*) from seats group by n"
     if server := scene.params.get("postgres"):
         try:

@@ -60,7 +60,7 @@ async def scenario(scene: Scene) -> str:
 
 
 async def check(scene: Scene) -> Seen:
-    """The pad is the same, no reply is paid for twice, and every request was sent as it is rebuilt."""
+    """Check for the same pad, no reply paid for twice, and rebuilt requests that were sent."""
     entries = await record(scene)
     problems = audit([*messages_of(entries), w.Message("user", "next")])
     rebuilt = [digest(request) for request in requests_of(entries)]

@@ -46,12 +46,12 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """Every page that is written for users."""
+    """List every page that is written for users."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks_of(text: str) -> list[Block]:
-    """The blocks of a page, each output joined to the code that prints it."""
+    """Parse the blocks of a page, each output joined to the code that prints it."""
     found: list[Block] = []
     end = 0
     for match in _FENCE.finditer(text):
@@ -66,7 +66,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Is this what the page promised?"""
+    """Check whether the output is what the page promised."""
     lines = [
         r"(?:.*\n)*?"
         if line.strip() == "…"

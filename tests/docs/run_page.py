@@ -20,7 +20,7 @@ from pages import RUN, Block, blocks_of, matches  # beside this file
 
 
 def run_python(block: Block, page: Path, names: dict[str, Any], runner: asyncio.Runner) -> str:
-    """Run a block, on the page's event loop where it awaits. What it printed."""
+    """Run a block, on the page's event loop where it awaits; return what it printed."""
     code = compile(
         "\n" * (block.line - 1) + block.code,  # so that a traceback shows the line of the page
         str(page),
@@ -38,7 +38,7 @@ def run_python(block: Block, page: Path, names: dict[str, Any], runner: asyncio.
 
 
 def run_command(command: str) -> str:
-    """Run a command of the page in this folder; what it printed on either channel."""
+    """Run a command of the page in this folder; return its output."""
     done = subprocess.run(
         command,
         shell=True,
@@ -59,7 +59,7 @@ def expect(shown: str, printed: str, what: str) -> None:
 
 
 def run_page(page: Path, runner: asyncio.Runner) -> int:
-    """Run everything that can be run; how many blocks and commands that was."""
+    """Run everything that can be run; return how many blocks and commands that was."""
     names: dict[str, Any] = {"__name__": "__main__"}
     ran = 0
     for block in blocks_of(page.read_text("utf-8")):

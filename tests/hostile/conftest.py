@@ -17,7 +17,7 @@ from windlass.testing import no_model_requests
 
 @pytest.fixture(autouse=True)
 def own_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
-    """A fresh default Runtime: no file, no environment, an empty mock queue."""
+    """Provide a fresh default Runtime: no file, no environment, an empty mock queue."""
     fresh = Runtime(store="memory:", environ={})
     monkeypatch.setattr(runtimes, "_default", fresh)
     monkeypatch.setattr(seams, "strict", True)
@@ -41,7 +41,7 @@ class _Readable(logging.Filter):
 
 @pytest.fixture(autouse=True)
 def readable_logs():
-    """What surrogates a hostile exception holds is escaped before pytest keeps it."""
+    """Escape surrogates of hostile exceptions before pytest keeps them."""
     logger, readable = logging.getLogger("windlass"), _Readable()
     logger.addFilter(readable)
     yield

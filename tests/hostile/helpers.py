@@ -30,12 +30,12 @@ class Tally:
         self.right = self.wrong = 0
 
     def valid(self, what: str) -> None:
-        """An input that deserves an answer got one."""
+        """Count a valid input that got an answer."""
         self.right += 1
         self.counts[what] += 1
 
     def invalid(self, what: str | BaseException) -> None:
-        """An input that is wrong was answered like this."""
+        """Count an invalid input and its answer."""
         self.wrong += 1
         self.counts[what if isinstance(what, str) else type(what).__name__] += 1
 
@@ -87,12 +87,12 @@ def watchdog(what: object, cpu: float = CPU_SECONDS, wall: float = WALL_SECONDS)
 
 
 def id_of(name: str) -> str:
-    """A session id for a case of this name."""
+    """Build a session id for a case of this name."""
     return f"s-{quote(name, safe='', errors='replace')}-"
 
 
 async def readable(store: Store, session_id: str) -> Sequence[Message]:
-    """The session can be read and its chain verifies, and no call in it is without its result."""
+    """Check that the session can be read, verifies, and has a result for each call."""
     messages = messages_of(await store.read(session_id))
     await store.verify(session_id)
     await store.info(session_id)
@@ -102,12 +102,12 @@ async def readable(store: Store, session_id: str) -> Sequence[Message]:
 
 
 def typed(error: BaseException) -> bool:
-    """Is it one of ours?"""
+    """Check whether the error is one of Windlass's."""
     return isinstance(error, WindlassError)
 
 
 def shown(value: Any) -> str:
-    """Any value in a failure's message, however hostile."""
+    """Format any value for a failure's message, however hostile."""
     try:
         return f"{value!r:.300}"
     except BaseException as error:

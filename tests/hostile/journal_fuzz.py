@@ -71,7 +71,7 @@ def agent(*replies: Any, store: Any, **options: Any) -> w.Agent[Any, Any]:
 
 
 async def make(store: Any) -> list[str]:
-    """Sessions of every shape; their names."""
+    """Create sessions of every shape; return their names."""
     both = [call("add", a=1), call("change", text="x"), call("nobody"), call("add", a="x")]
     await agent("hello", store=store).run("hi", session_id="talk")
     await agent(both, "then", store=store).run("go", session_id="calls")
@@ -151,7 +151,7 @@ WRONG: list[Any] = [
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in plain data."""
+    """List every place in plain data."""
     found = [here] if here else []
     if isinstance(value, dict):
         for key, one in value.items():
@@ -163,7 +163,7 @@ def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changed(rng: random.Random, entries: list[Any]) -> list[Any]:
-    """The entries as plain data, with something wrong."""
+    """Return the entries as plain data, with something wrong."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         match rng.randrange(9):
             case 0:
@@ -199,7 +199,7 @@ def changed(rng: random.Random, entries: list[Any]) -> list[Any]:
 
 
 def damaged(rng: random.Random, payload: bytes) -> bytes:
-    """The bytes with something wrong."""
+    """Return the bytes with something wrong."""
     data = bytearray(payload)
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(data)) if data else 0
@@ -302,7 +302,7 @@ class Damage:
         return sid, found.fetchall()
 
     def payload(self, rng: random.Random, name: str) -> str:
-        """Bytes of a row are changed; the chain is as it was."""
+        """Change bytes of a row; the chain stays as it was."""
         _, rows = self.rows(name)
         key, _, _, payload, _ = rng.choice(rows)
         bad = damaged(rng, payload)
@@ -310,7 +310,7 @@ class Damage:
         return "same" if bad == payload else "bytes"
 
     def chained(self, rng: random.Random, name: str) -> str:
-        """Entries are changed, and the chain is made anew: only their meaning is wrong."""
+        """Change entries and rebuild the chain: only their meaning is wrong."""
         sid, rows = self.rows(name)
         if any(row[3][:1] != b"[" for row in rows) or name == "long":
             return self.payload(rng, name)
@@ -339,7 +339,7 @@ class Damage:
         return "entries"
 
     def moved(self, rng: random.Random, name: str) -> str:
-        """Rows are swapped, doubled or gone."""
+        """Swap, duplicate or delete rows."""
         sid, rows = self.rows(name)
         one, other = rng.choice(rows), rng.choice(rows)
         match rng.randrange(3):
@@ -359,7 +359,7 @@ class Damage:
         return "rows"
 
     def cell(self, rng: random.Random, name: str) -> str:
-        """Some column holds something else."""
+        """Overwrite some column."""
         table = rng.choice(list(COLUMNS))
         column = rng.choice(COLUMNS[table])
         try:
@@ -386,7 +386,7 @@ def _deep(rng: random.Random) -> Any:
 
 
 async def use(store: Any, name: str, tampered: bool, seen: Callable[[str], None]) -> None:
-    """Everything that can be done with a session: each gives an answer or a typed error."""
+    """Use a session in every way: each gives an answer or a typed error."""
 
     async def attempt(what: str, work: Callable[[], Any]) -> Any:
         try:
@@ -437,7 +437,7 @@ async def use(store: Any, name: str, tampered: bool, seen: Callable[[str], None]
 
 
 def _right(out: Any, new: bool) -> None:
-    """It ended in a status of the list, and what it sent was whole."""
+    """Check that it ended in a known status, and that its requests were whole."""
     known = {
         "done",
         "suspended",
@@ -483,7 +483,7 @@ async def in_the_file(folder: Path, seed: int, count: int, met: Tally) -> None:
 
 
 async def of_the_file(folder: Path, seed: int, count: int, met: Tally) -> None:
-    """The file itself is damaged: flipped bits, lost or foreign pages, a cut, another file."""
+    """Damage the file itself: flipped bits, lost or foreign pages, a cut, another file."""
     path = folder / f"whole {seed}.db"
     store: Any = SqliteStore(path)
     names = await make(store)
@@ -535,7 +535,7 @@ def _damaged_file(rng: random.Random, whole: bytes) -> bytes:
 
 
 async def in_memory(seed: int, count: int, met: Tally) -> None:
-    """Entries that can be read and mean nothing, without a chain to protect them."""
+    """Use entries that decode but mean nothing, without a chain to protect them."""
     store = MemoryStore()
     names = await make(store)
     originals = {name: [msgspec.to_builtins(e) for e in await store.read(name)] for name in names}

@@ -54,7 +54,7 @@ def look(what: str) -> str:
 
 
 def cycle() -> list[Any]:
-    """A list that holds itself."""
+    """Build a list that holds itself."""
     ring: list[Any] = []
     ring.append(ring)
     return ring
@@ -90,14 +90,14 @@ Pool = tuple[list[Any], list[Any]]
 
 
 def whole(low: int, none: bool = True) -> Pool:
-    """A whole number from `low` on."""
+    """Build the pool of a whole number from `low` on."""
     below = [0] if low > 0 else []
     bad = [*_NO_WHOLE, *below] if none else [*_NO_WHOLE, *below, None]
     return [low, low + 1, 10_000, *([None] if none else [])], bad
 
 
 def number(low: float, high: float) -> Pool:
-    """A number in a range."""
+    """Build the pool of a number in a range."""
     bad = [*_NO_NUMBER, math.inf, -math.inf, low - 1, high + 1, HUGE, -HUGE]
     return [low, high, (low + high) / 2, None], bad
 
@@ -271,7 +271,7 @@ _SKILL: dict[str, Any] = {"name": "ship", "description": "ship a release", "prom
 def keys(
     right: dict[str, Any], wrong: dict[str, list[Any]], beside: dict[str, Any] | None = None
 ) -> list[Any]:
-    """A dict with each wrong value of each key, and with a key that nobody knows."""
+    """Build dicts with each wrong value of each key, and with an unknown key."""
     beside = beside or {}
     bad = [{**beside, key: value} for key, values in wrong.items() for value in values]
     return [*bad, *[{**beside, f"{key}_": value} for key, value in right.items()]]
@@ -977,7 +977,7 @@ MODELS: Pool = (
 
 
 def near(name: str, pick: Callable[[int], int]) -> str:
-    """The name with one mistake in it."""
+    """Return the name with one mistake in it."""
     at = pick(len(name))
     match pick(4):
         case 0:

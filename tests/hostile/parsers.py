@@ -229,7 +229,7 @@ SCHEMA_TEXTS = ("a", "aa", "b", "ab", " ", "1", "é", "-", "\n")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text as it may come over a network."""
+    """Yield the text as it may come over a network."""
     for at in range(0, len(text), PIECE):
         yield text[at : at + PIECE]
 
@@ -297,14 +297,14 @@ async def read_stream(body: bytes) -> None:
 
 
 def as_deltas(text: str) -> bytes:
-    """The text as a provider streams it, a few letters to an event."""
+    """Encode the text as a provider streams it, a few letters to an event."""
     made = [b'data: {"choices":[{"index":0,"delta":{"content":%s}}]}\n\n'] * (len(text) // 60 + 1)
     words = [json.dumps(text[at : at + 60]).encode() for at in range(0, len(text) + 1, 60)]
     return b"".join([event % word for event, word in zip(made, words, strict=True)])
 
 
 def as_ndjson(text: str) -> bytes:
-    """Lines of what another kind of provider streams."""
+    """Encode lines that another kind of provider streams."""
     return b"".join([b'{"message":{"content":"a"}}\n' if one == "a" else b"{}\n" for one in text])
 
 
@@ -337,7 +337,7 @@ def utf8(text: str) -> bytes:
 
 
 def frames(text: str) -> bytes:
-    """An event stream: every letter is a frame, an `h` one with many headers."""
+    """Encode an event stream: every letter is a frame, an `h` one with many headers."""
     return b"".join([_FRAMES[letter] for letter in text])
 
 
@@ -358,7 +358,7 @@ def check_patterns(text: str) -> None:
 
 
 def draw_trace(text: str) -> None:
-    """Show a session whose reply, call and result are the text: as lines, a page, plain data."""
+    """Draw a session with the text as reply, call and result: lines, a page, data."""
     message = Message("assistant", (Text(text), ToolCall("c", "add", {"a": text})))
     entries = [
         RunStarted("r", "agent", "script", "p", "m"),
@@ -376,7 +376,7 @@ def draw_trace(text: str) -> None:
 
 
 def clean_text(text: str) -> None:
-    """Make words fit for a terminal."""
+    """Clean a text for a terminal."""
     clean(text)
     clean_piece(text)
     one_line(text)
@@ -398,7 +398,7 @@ def guard_call(text: str) -> None:
 
 
 def values_of(text: str) -> list[str]:
-    """Many short texts instead of a long one."""
+    """Split a long text into many short ones."""
     return [text[at : at + 5] for at in range(0, len(text), 5)]
 
 
@@ -443,7 +443,7 @@ def match_arguments(text: str) -> None:
 
 
 def read_failure(text: str) -> None:
-    """Make an error of what a provider answered."""
+    """Build an error from a provider's answer."""
     source = Source("p", "m", secrets=("sk-aaaaaaaaaaa",))
     seconds(text)
     source.clean(text)

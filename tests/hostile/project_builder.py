@@ -39,7 +39,7 @@ class World:
         self.settings = self.home / ".config" / "windlass" / "windlass.toml"
 
     def make(self) -> None:
-        """Everything around the project."""
+        """Create everything around the project."""
         for folder in (self.settings.parent, self.home / ".ssh", self.elsewhere, self.work):
             folder.mkdir(parents=True)
         for folder in (self.temporary, self.output):
@@ -56,7 +56,7 @@ class World:
         )
 
     def environment(self) -> dict[str, str]:
-        """What a user has in his environment: keys, and a home."""
+        """Return a user's environment: keys, and a home."""
         return {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self.home),
@@ -72,20 +72,20 @@ class World:
         }
 
     def write(self, name: str, text: str | bytes) -> Path:
-        """A file in the project, with addresses put in."""
+        """Write a file in the project, with addresses filled in."""
         path = self.project / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else self._fill(text))
         return path
 
     def link(self, name: str, target: Path) -> None:
-        """A relative symbolic link in the project, as a repository would hold it."""
+        """Create a relative symbolic link in the project, as a repository would hold it."""
         path = self.project / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(os.path.relpath(target, path.parent))
 
     def copy(self, folder: Path) -> None:
-        """A folder of `projects`, with addresses put in."""
+        """Copy a folder of `projects`, with addresses filled in."""
         shutil.copytree(folder, self.project)
         for path in self.project.rglob("*"):
             if path.is_file():
@@ -106,14 +106,14 @@ def project(build: Builder) -> Builder:
 
 
 def project_names() -> list[str]:
-    """Every hostile project; `honest` is none."""
+    """List every hostile project, without `honest`."""
     committed = {folder.name for folder in FOLDERS.iterdir() if folder.is_dir()} - {"honest"}
     assert committed.isdisjoint(BUILDERS)
     return sorted(committed | set(BUILDERS))
 
 
 def build_world(name: str, root: Path, model: str, attacker: str) -> World:
-    """The world of a project; raises `PermissionError` where only root can make it."""
+    """Build the world of a project; raise `PermissionError` where only root can."""
     world = World(root, model, attacker)
     world.make()
     if name in BUILDERS:
@@ -131,7 +131,7 @@ def _database(path: Path, script: str) -> None:
 
 
 def _store(world: World, script: str = "") -> Path:
-    """A store that has our tables and, in it, what a stranger added."""
+    """Create a store with Windlass's tables and a stranger's additions."""
     path = world.project / ".windlass" / "sessions.db"
     _database(path, f"PRAGMA journal_mode = WAL; {KNOWN}; {script}")
     with closing(sqlite3.connect(path)) as connection:
@@ -338,7 +338,7 @@ def store_empty_with_hot_journal(world: World) -> None:
 
 
 def _hot_journal(store: Path, victim: Path) -> None:
-    """A rollback journal whose end names a file that SQLite removes after it."""
+    """Write a rollback journal that makes SQLite remove the file it names."""
     name = os.fsencode(victim)
     header = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + struct.pack(">IIIII", 0, 0, 1, 512, 4096)
     end = struct.pack(">II", len(name), sum(name)) + b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
@@ -396,7 +396,7 @@ def store_log_linked(world: World) -> None:
 
 @project
 def store_log_waits(world: World) -> None:
-    """Nothing but the links that SQLite would write to once there is a database."""
+    """Plant links that SQLite would write to once there is a database."""
     for ending in ("wal", "shm", "journal"):
         world.link(f".windlass/sessions.db-{ending}", world.elsewhere / "victim")
 
@@ -510,7 +510,7 @@ def skills_odd(world: World) -> None:
 
 @project
 def planted_start_files(world: World) -> None:
-    """What Python or its tools run by themselves where they look for it."""
+    """Plant files that Python or its tools run by themselves."""
     for name in ("conftest.py", "__init__.py", "__main__.py", "setup.py", "readline.py"):
         world.write(name, CODE)
     world.write("evil.pth", f"import os; exec({CODE!r})\n")
@@ -521,7 +521,7 @@ def planted_start_files(world: World) -> None:
 
 @project
 def planted_tools_module(world: World) -> None:
-    """A module that the user names, among others that stand in for installed ones."""
+    """Plant a module that the user names, among others that replace installed ones."""
     world.write("shop.py", "def price(item: str) -> str:\n    'A price.'\n    return item\n")
     for name in ("aiohttp", "windlass", "json", "asyncio", "typing_extensions", "ssl"):
         world.write(f"{name}.py", CODE)
@@ -573,7 +573,7 @@ def folder_name_not_text(world: World) -> None:
 
 @project
 def folder_linked_itself(world: World) -> None:
-    """The user is in a link of the folder; what is above it is another's."""
+    """Put the user in a link of the folder, below another's folder."""
     there = world.elsewhere / "deep" / "real"
     world.store = there.parent
     there.mkdir(parents=True)
@@ -584,4 +584,4 @@ def folder_linked_itself(world: World) -> None:
 
 @project
 def folder_gone(world: World) -> None:
-    """The runner removes it once it is inside."""
+    """Leave it to the runner to remove the folder once it is inside."""

@@ -101,7 +101,7 @@ SPECIAL: Final = {
 
 
 def lines_for(project: str, *, every: bool) -> Iterator[Line]:
-    """The lines to run in a project; with `every` each also with --json and --debug where it has them."""
+    """Yield the lines to run; with `every` each also with --json and --debug."""
     for line in (*LINES, *SPECIAL.get(project, ())):
         if every or line.few:
             yield line
@@ -113,7 +113,7 @@ def lines_for(project: str, *, every: bool) -> Iterator[Line]:
 
 
 def commands() -> Iterator[str]:
-    """Every command of the program's own table, as `sessions list`."""
+    """Yield every command of the program's own table, as `sessions list`."""
     yield from _commands(cli, click.Context(cli), "")
 
 
@@ -129,7 +129,7 @@ def _commands(group: click.Group, ctx: click.Context, prefix: str) -> Iterator[s
 
 
 def name_of(line: Line) -> str:
-    """The command of a line: `sessions list`."""
+    """Return the command of a line: `sessions list`."""
     found: list[str] = []
     command: click.Command | None = cli
     for word in line.words:

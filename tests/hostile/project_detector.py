@@ -58,7 +58,7 @@ class Detector:
             raise PermissionError(f"forbidden here: {fault.kind} {fault.what}")
 
     def take(self) -> list[Fault]:
-        """What was found since the last time."""
+        """Return the faults since the last time."""
         found, self.faults = self.faults, []
         return found
 
@@ -186,7 +186,7 @@ _LOOKS: Final[dict[str, Callable[..., Fault | None]]] = {
 
 
 def modules_from(folders: Iterable[str]) -> list[str]:
-    """The modules of this process that came from these folders."""
+    """List the modules of this process that came from these folders."""
     prefixes = tuple(folders)
     return sorted(
         name
@@ -200,7 +200,7 @@ def modules_from(folders: Iterable[str]) -> list[str]:
 
 
 def snapshot(root: Path, skipped: Iterable[Path] = ()) -> dict[str, tuple[Any, ...]]:
-    """Every file below the folder but the skipped ones: kind, mode, owner, time and content."""
+    """Return kind, mode, owner, time and content of every file but the skipped ones."""
     left_out = {str(path) for path in skipped}
     found: dict[str, tuple[Any, ...]] = {}
     todo = [str(root)]
@@ -228,7 +228,7 @@ def _state(path: str) -> tuple[Any, ...]:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What was made, changed and removed, one line each."""
+    """List what was created, changed and removed."""
     made = [f"made {path}" for path in after.keys() - before.keys()]
     gone = [f"removed {path}" for path in before.keys() - after.keys()]
     kept = before.keys() & after.keys()

@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def main() -> None:
-    """Do what the spec says, or serve those who name one."""
+    """Run the spec in the argument, or serve specs from standard input."""
     if len(sys.argv) > 1:
         examine(Path(sys.argv[1]))
     else:
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def serve() -> None:
-    """A child for each line of standard input; its exit status is the answer."""
+    """Run each line of standard input in a child, and answer with its exit status."""
     import windlass
 
     for name in ("click.testing", "aiohttp", "tests.hostile.project_commands"):
@@ -128,7 +128,7 @@ def _detector(spec: Spec) -> Detector:
 
 
 def run_commands(spec: Spec, detector: Detector) -> list[Outcome]:
-    """Every line of the command line, one after the other."""
+    """Run every line of the command line, one after the other."""
     from click.testing import CliRunner
 
     from tests.hostile.project_commands import lines_for
@@ -166,7 +166,7 @@ def _is_demo(command: list[str]) -> bool:
 
 
 def _wrong_end(result: Any, *, debug: bool) -> list[str]:
-    """A traceback, or an error that nobody foresaw."""
+    """List a traceback, or an unexpected error."""
     found: list[str] = []
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         found.append("raised " + "".join(traceback.format_exception(result.exception))[-2000:])
@@ -183,7 +183,7 @@ DEFAULT_STORE: Final = ".windlass/sessions.db"
 
 
 async def run_agents(spec: Spec, detector: Detector) -> list[Outcome]:
-    """What a program does in the folder, through the library."""
+    """Run agents in the folder, through the library."""
     import windlass as w
     from windlass.callers import with_cassette
     from windlass.errors import WindlassError
@@ -263,7 +263,7 @@ async def run_agents(spec: Spec, detector: Detector) -> list[Outcome]:
 
 
 def run_unsafe(spec: Spec, detector: Detector) -> list[Outcome]:
-    """Acts that the detector must see, each of which a user would not want."""
+    """Do unwanted acts that the detector must see."""
     import shutil
     import socket
     import sqlite3

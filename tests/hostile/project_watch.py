@@ -42,7 +42,7 @@ class FakeModel(BaseHTTPRequestHandler):
     do_GET = do_POST
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 def _message() -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Forks:
         )
 
     def run(self, spec: Path, environment: dict[str, str]) -> int:
-        """The exit status of the child."""
+        """Run a spec in a child; return its exit status."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{spec}\t{json.dumps(environment)}\n")
         self._process.stdin.flush()
@@ -161,7 +161,7 @@ def watch(world: World, name: str, mode: str, forks: Forks | None = None, **more
 
 
 def _own_files(world: World, shipped: bool) -> Iterator[Path]:
-    """What Windlass may make in the project: its own store, and files that the user names."""
+    """Yield what Windlass may create in the project: its store, and files the user names."""
     project = Path(os.path.realpath(world.project))
     yield from (project / name for name in OUTPUTS if not os.path.lexists(project / name))
     if not os.path.lexists(project / "transcripts"):

@@ -68,7 +68,7 @@ class World:
         return self.deaths > 0 and self.image is None and self.dice.random() < 0.08
 
     def die(self) -> None:
-        """What is stored now is all that the next process finds."""
+        """End the process: the next one finds only what is stored now."""
         self.deaths -= 1
         self.died += 1
         self.image = []
@@ -82,7 +82,7 @@ class World:
         self.died_here.set()
 
     async def be_born(self) -> None:
-        """The next process opens what the last one stored."""
+        """Start the next process with what the last one stored."""
         assert self.image is not None
         self.store = MemoryStore()
         for name, parent_id, entries in self.image:
@@ -93,7 +93,7 @@ class World:
         self.image, self.died_here = None, asyncio.Event()
 
     async def end_here(self) -> None:
-        """Nothing happens any more in a process that has ended."""
+        """Wait for ever: nothing happens in a process that has ended."""
         await asyncio.Event().wait()
 
 
@@ -190,7 +190,7 @@ class Judging(w.Policy[None]):
 
 
 def tree(world: World) -> w.Agent[Any, str]:
-    """The agents of this seed; each process makes them anew, from the same dice."""
+    """Build the agents of this seed; each process builds them from the same dice."""
     dice = random.Random(world.seed)
 
     @w.tool(keyed=True)
@@ -235,7 +235,7 @@ def tree(world: World) -> w.Agent[Any, str]:
 
 
 async def play(world: World) -> w.AgentResult[str]:
-    """Run, die, go on, wait and be answered, until there is an end."""
+    """Run, die, resume, park and answer, until there is an end."""
     out: w.AgentResult[str] | None = None
     started = False
     for _ in range(40):
@@ -282,7 +282,7 @@ async def answer(store: MemoryStore) -> None:
 
 
 def overshoot(world: World) -> float:
-    """What calls at the same time took beyond what was held back for them, at the worst moment."""
+    """Return the worst overshoot of simultaneous calls beyond their reserves."""
     worst = 0.0
     for one in world.asked:
         beside = [o for o in world.asked if o.began <= one.began and one.began <= (o.ended or 1e18)]
@@ -295,7 +295,7 @@ def _cost(world: World, one: Asked, tokens: float) -> float:
 
 
 async def found(seed: int) -> tuple[World, str, list[str]]:
-    """Play the seed; how it ended, and what was wrong."""
+    """Play the seed; return how it ended, and what was wrong."""
     world = World(seed)
     out = await play(world)
     wrong: list[str] = []
@@ -332,7 +332,7 @@ async def found(seed: int) -> tuple[World, str, list[str]]:
 
 
 def play_seed(seed: int) -> tuple[World, str, list[str]]:
-    """The same, in virtual time."""
+    """Play the seed in virtual time."""
     try:
         return run_virtual(found(seed), seed=seed)
     except NoSuchSession as error:  # it died before anything was stored
@@ -340,7 +340,7 @@ def play_seed(seed: int) -> tuple[World, str, list[str]]:
 
 
 def main(count: int) -> int:
-    """Play so many seeds and write what they came to."""
+    """Play so many seeds and print a table."""
     began = time.perf_counter()
     ends: Counter[str] = Counter()
     sums: Counter[str] = Counter()

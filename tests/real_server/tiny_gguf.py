@@ -139,7 +139,7 @@ def _weights(chance: np.random.Generator, tokens: list[str]) -> dict[str, np.nda
 
 
 def _liking(tokens: list[str]) -> np.ndarray:
-    """How much each token is favoured, whatever came before."""
+    """Compute how much each token is favoured, whatever came before."""
     liking = np.full(len(tokens), -3.0)
     liking[[*range(32), *range(128, 256)]] = -9.0  # no control characters, no broken UTF-8
     liking[ord("a") : ord("z") + 1] = 0.0

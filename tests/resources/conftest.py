@@ -25,7 +25,7 @@ POSTGRES = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=POSTGRES)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the rows are."""
+    """Provide the URL of a store."""
     if request.param == "postgres":
         return shared_server().schema()
     return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/rows.db"
@@ -33,7 +33,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def runtime(place: str) -> AsyncIterator[Callable[..., Any]]:
-    """`scope = await runtime(Product, roles=…)`; a run enters it with `async with scope`."""
+    """Provide `scope = await runtime(Product, roles=…)`; enter it with `async with scope`."""
     async with AsyncExitStack() as stack:
 
         async def make(*classes: type[w.Resource], **options: Any) -> w.Runtime:

@@ -93,7 +93,7 @@ class Pure(w.Model):
 
 
 def place_of(scene: Scene) -> str:
-    """A file in the scene's folder, or tables of its own at the server whose folder is given."""
+    """Return a file in the scene's folder, or a schema at the given server."""
     server = scene.params.get("postgres")
     if server is None:
         return f"sqlite:///{scene.folder / 'runs.db'}"
@@ -119,7 +119,7 @@ async def scenario(scene: Scene) -> str:
 
 
 async def check(scene: Scene) -> dict[str, Any]:
-    """Effects, audit rows and journal results are the same multiset."""
+    """Check that effects, audit rows and journal results are the same multiset."""
     problems: list[str] = []
     store = open_store(place_of(scene))
     await store.verify(SESSION)

@@ -34,7 +34,7 @@ def who(headers: Mapping[str, str]) -> w.Caller | None:
 
 
 async def post(app: Any, document: Any, *, raw: bytes | None = None, **headers: str) -> Reply:
-    """POST a document; `raw` is sent as it is."""
+    """Post a document; `raw` is sent as it is."""
     body = json.dumps(document).encode() if raw is None else raw
     pieces = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -12,7 +12,7 @@ from windlass.testing.postgres import shared_server
 
 @pytest.fixture
 async def store() -> AsyncIterator[PostgresStore]:
-    """Of Postgres; modules about another kind have their own."""
+    """Provide a store on Postgres; other modules have their own fixture."""
     made = PostgresStore(shared_server().schema())
     yield made
     await made.aclose()

@@ -20,7 +20,7 @@ ROWS = 4
 
 
 async def work(path: Path, say) -> None:
-    """Rows, mail and bodies; `say` what the store has promised so far."""
+    """Write rows, mail and bodies; `say` what the store has promised so far."""
     store = SqliteStore(path)
     journal = await store.open("s")
     say("opened")
@@ -56,7 +56,7 @@ def record(number):
 
 
 async def look(path: Path) -> dict:
-    """What the next process finds; it takes the session over and writes a row too."""
+    """Return what the next process finds; it takes the session over and writes a row."""
     store = SqliteStore(path)
     journal = await store.open("s")
     entries = journal.entries
@@ -79,7 +79,7 @@ async def look(path: Path) -> dict:
 
 
 def in_child(run) -> tuple[int, list]:
-    """Run it in a fork; how it ended and the lines it said."""
+    """Run it in a fork; return how it ended and its lines."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -92,8 +92,8 @@ def in_child(run) -> tuple[int, list]:
             os._exit(1)
     os.close(writing)
     with os.fdopen(reading) as lines:
-        said = [json.loads(line) for line in lines]
-    return os.waitpid(pid, 0)[1], said
+        printed = [json.loads(line) for line in lines]
+    return os.waitpid(pid, 0)[1], printed
 
 
 def killed_at(number: int, path: Path, say) -> None:

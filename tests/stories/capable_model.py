@@ -11,7 +11,7 @@ from windlass.testing.script import ScriptedModel
 
 
 class Able(ScriptedModel):
-    """Says what the script says, and is able to do what it is told it can."""
+    """A scripted model with chosen capabilities."""
 
     caps: Capabilities = Capabilities()
     completes: Response | None = None
@@ -26,7 +26,7 @@ class Able(ScriptedModel):
 
 
 def able(*replies: Any, caps: Capabilities, completes: Response | None = None, **more: Any) -> Able:
-    """`able("x", caps=Capabilities(structured=("schema",)))`"""
+    """Build such a model: `able("x", caps=Capabilities(structured=("schema",)))`"""
     model: Any = scripted(*replies, **more)
     model.__class__ = Able
     model.caps, model.completes, model.completions = caps, completes, []

@@ -42,7 +42,7 @@ STORED = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Where each story is told."""
+    """Choose the stores of each story."""
     if "own_world" not in metafunc.fixturenames:
         return
     places = ["memory", SQLITE]
@@ -59,7 +59,7 @@ def own_world(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Runtime]:
-    """A fresh default Runtime: no file, no environment, an empty mock queue."""
+    """Provide a fresh default Runtime: no file, no environment, an empty mock queue."""
     store = "memory:"
     if request.param == "sqlite":
         store = f"sqlite:///{tmp_path_factory.mktemp('stories')}/sessions.db"

@@ -52,7 +52,7 @@ async def broken() -> str:
 
 
 async def one_call(tool: Any, asked: w.ToolCall, **options: Any) -> w.LoopResult:
-    """A run of one call and an answer, checked."""
+    """Run one call and an answer, and check the invariants."""
     model = scripted(asked, "ok")
     out = await w.agent_loop("go", model=model, tools=[tool], **options)
     assert out.status == "done"
@@ -61,17 +61,17 @@ async def one_call(tool: Any, asked: w.ToolCall, **options: Any) -> w.LoopResult
 
 
 def results(out: RunResult) -> dict[str, tuple[str, str]]:
-    """Outcome and words of every call, by tool."""
+    """Return outcome and text of every call, by tool."""
     return {record.name: (record.outcome, record.result) for record in out.tool_calls}
 
 
 def kinds(out: RunResult) -> list[str]:
-    """The kinds of the run's entries, in order."""
+    """Return the kinds of the run's entries, in order."""
     return [event["kind"] for event in out.trace["events"]]
 
 
 def said(request: w.Request) -> list[str]:
-    """The words of a request's messages, results included."""
+    """Return the texts of a request's messages, results included."""
     words: list[str] = []
     for message in (*request.messages, *request.tail):
         for block in message.content:
@@ -81,7 +81,7 @@ def said(request: w.Request) -> list[str]:
 
 
 async def kept(out: RunResult, model: Any = None, *, text: bool = False) -> None:
-    """Every promise that can be read from a journal holds for this run and its session."""
+    """Check every invariant that a journal can show, for this run and its session."""
     store, entries = out._run.store, await out._run.store.read(out.session_id)
     _requests_are_whole(model)
     _every_run_ends(entries)
@@ -159,7 +159,7 @@ def _requests_can_be_rebuilt(
 
 
 async def written(store: Store, session_id: str, entries: Sequence[JournalEntry]) -> None:
-    """A session whose journal holds these entries and no more: the process was killed here."""
+    """Write a journal with these entries only, as after a kill."""
     journal = await store.open(session_id)
     for entry in entries:
         if type(entry) is not SessionOpened:
@@ -168,7 +168,7 @@ async def written(store: Store, session_id: str, entries: Sequence[JournalEntry]
 
 
 async def nothing_left() -> None:
-    """I3: no task outlives its run."""
+    """Check I3: no task outlives its run."""
     await asyncio.sleep(0)
     others = [t for t in asyncio.all_tasks() if t is not asyncio.current_task() and not t.done()]
     ours = [t for t in others if "windlass" in repr(t.get_coro())]

@@ -26,7 +26,7 @@ async def look(text: str) -> str:
 
 
 def verdict(word: str, reasoning: str = "", next_step: str = "") -> w.ToolCall:
-    """What a judge of ends says."""
+    """Build the verdict of a judge of ends."""
     return call("give_verdict", verdict=word, reasoning=reasoning, next_step=next_step)
 
 
@@ -35,29 +35,29 @@ MORE = verdict("continue", "tests are missing", "write the tests")
 
 
 def step(word: str, critique: str = "", confidence: float = 0.9) -> w.ToolCall:
-    """What a judge of steps says."""
+    """Build the verdict of a judge of steps."""
     return call(
         "give_verdict", verdict=word, reasoning="because", critique=critique, confidence=confidence
     )
 
 
 def of(out: Any, kind: type) -> list[Any]:
-    """The run's entries of this kind."""
+    """Return the run's entries of this kind."""
     return [entry for entry in out.entries if type(entry) is kind]
 
 
 def asides(out: Any, purpose: str) -> list[Replied]:
-    """The replies to a policy that asked."""
+    """Return the replies to a policy's own calls."""
     return [entry for entry in of(out, Replied) if entry.purpose == purpose]
 
 
 def is_judged(request: w.Request) -> bool:
-    """Is it a judge who is asked?"""
+    """Check whether the request is a judge's."""
     return any(tool.name == "give_verdict" for tool in request.tools)
 
 
 def kind_counts(entries: Any) -> dict[str, int]:
-    """How many entries of each kind that count something."""
+    """Count the entries of each kind that counts something."""
     counted = (
         "JudgeDecision",
         "CheckRan",
@@ -78,7 +78,7 @@ def kind_counts(entries: Any) -> dict[str, int]:
 
 
 def fields_of(out: Any) -> dict[str, Any]:
-    """What must be the same however often the process was killed."""
+    """Return what must be the same however often the process was killed."""
     fields = msgspec.to_builtins(out._outcome.fields)
     return {
         "status": out.status,
@@ -133,7 +133,7 @@ async def from_every_place(
 
 
 def _counts_turns(*outs: Any) -> bool:
-    """Does it matter in one of the runs how many turns are left?"""
+    """Check whether the number of turns left matters in one of the runs."""
     return any(
         out._run.ledger.iterations >= (out._run.ledger.limits.iterations or 99)
         or any(isinstance(p, (LoopControl, StepJudging)) for p in out._run.plan.policies)
@@ -142,7 +142,7 @@ def _counts_turns(*outs: Any) -> bool:
 
 
 def _judgement(entry: JournalEntry) -> bool:
-    """Something that a policy of judgement put on record by itself."""
+    """Check whether a policy of judgement recorded the entry by itself."""
     if type(entry) is Replied:
         return entry.purpose is not None
     if type(entry) is Said:
@@ -162,7 +162,7 @@ _MADE_UP = re.compile(rb"\bcall_[0-9a-f]{6,}")
 
 
 def sent_as(request: w.Request) -> bytes:
-    """The request as it is sent; ids that the runtime makes up are numbered."""
+    """Encode the request as sent, with generated ids numbered."""
     sent = msgspec.json.encode(
         [list(request.messages), request.frame, list(request.tail)], order="deterministic"
     )

@@ -8,12 +8,12 @@ import windlass as w
 
 
 def named(name: str, **moments: Any) -> w.Policy[Any]:
-    """A policy of this name with these moments."""
+    """Build a policy of this name with these moments."""
     return type(name, (w.Policy,), moments)()
 
 
 def at(moment: str, verdict: Any, name: str = "At") -> w.Policy[Any]:
-    """A policy that says the same at a moment, always."""
+    """Build a policy that always answers the same at a moment."""
 
     async def say(self: Any, run: w.Run, *_: Any) -> Any:
         return verdict() if callable(verdict) and not isinstance(verdict, type) else verdict

@@ -29,7 +29,7 @@ def reorganizes(request: Request) -> bool:
 
 
 def written_anew(**parts: Any) -> str:
-    """A reorganiser's answer."""
+    """Build a reorganiser's answer."""
     usual: dict[str, Any] = {"goals": [], "open_items": [], "facts": [], "refs": []}
     return json.dumps({**usual, **parts})
 
@@ -51,7 +51,7 @@ def steps(request: Request) -> int:
 
 
 def busy(turns: int, pad: Any = HOUSE, **options: Any) -> ScriptedModel:
-    """Calls a tool so many times; asked for a pad it gives this one. It follows from the request alone."""
+    """Build a model that calls a tool so many times, and gives this pad when asked for one."""
 
     def reply(request: Request) -> Any:
         if reorganizes(request):
@@ -96,5 +96,5 @@ LIE = written_anew(facts=[fact("x", "turn:99")])
 
 
 def plain(request: Request) -> Any:
-    """What of a request must be the same."""
+    """Return the part of a request that must be the same."""
     return list(request.messages), request.frame, request.tail

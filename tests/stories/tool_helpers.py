@@ -23,12 +23,12 @@ async def write(path: str) -> str:
 
 
 def decisions(out: Any) -> list[tuple[str, str, str]]:
-    """Every decision about a call: the tool, what was decided, by which rule."""
+    """List every decision about a call: the tool, the action, the rule."""
     return [(e.tool, e.action, e.rule) for e in out.entries if type(e) is ToolDecided]
 
 
 async def both(**options: Any) -> Any:
-    """A run that looks and writes in one turn."""
+    """Run one turn that looks and writes."""
     model = scripted([call("look", path="a"), call("write", path="b")], "ok")
     out = await w.agent_loop("go", model=model, tools=[look, write], **options)
     assert out.status == "done", out.error
@@ -37,7 +37,7 @@ async def both(**options: Any) -> Any:
 
 
 def flaky(fails: int, **options: Any) -> tuple[w.Tool, list[int]]:
-    """A tool that fails some times; the list has the attempts it saw."""
+    """Build a tool that fails some times; the list has the attempts it saw."""
     attempts: list[int] = []
 
     @w.tool(name="flaky", **options)

@@ -45,7 +45,7 @@ class FakeStrictOllama(FakeOllama):
 
 
 def servers(script: Any) -> dict[str, tuple[FakeServer, Any]]:
-    """Every wire: its fake, and what makes a model of its address."""
+    """Return for every wire its fake, and a function that builds a model for its URL."""
     router = FakeOpenAI(
         script, api_key="k", reasoning="reasoning_details", also=["reasoning", "cache_control"]
     )

@@ -38,7 +38,7 @@ def steps(scene: Scene) -> list[str]:
 
 
 def keyed(scene: Scene) -> None:
-    """Right: whoever receives the effect knows its key, so it can be asked again."""
+    """Keep an effect exactly once: its receiver knows the key, so it can be repeated."""
     ledger = Ledger(scene)
     for step in steps(scene):
         if ledger.has(step, "done"):
@@ -55,7 +55,7 @@ async def keyed_async(scene: Scene) -> None:
 
 
 def doubles(scene: Scene) -> None:
-    """Wrong: the effect comes before any word of it, and nobody knows its key."""
+    """Double an effect: it happens before it is recorded, and without a key."""
     ledger = Ledger(scene)
     for step in steps(scene):
         if not ledger.has(step, "done"):
@@ -64,7 +64,7 @@ def doubles(scene: Scene) -> None:
 
 
 def loses(scene: Scene) -> None:
-    """Wrong: it is written down as done before it is."""
+    """Lose an effect: it is recorded as done before it is."""
     ledger = Ledger(scene)
     for step in steps(scene):
         if not ledger.has(step, "done"):
@@ -73,7 +73,7 @@ def loses(scene: Scene) -> None:
 
 
 def at_most_once(scene: Scene) -> None:
-    """Right for an effect without a key: an intent without an end is marked, not repeated."""
+    """Keep an effect at most once: an intent without an end is marked, not repeated."""
     ledger = Ledger(scene)
     for step in steps(scene):
         if ledger.has(step, "intended"):
@@ -95,7 +95,7 @@ def ledger_is_the_same(scene: Scene) -> Seen:
 
 
 def counts_attempts(scene: Scene) -> None:
-    """Wrong: what it leaves behind tells how often it was started."""
+    """Leave behind how often it was started, which is wrong."""
     ledger = Ledger(scene)
     ledger.record(f"attempt-{scene.attempt}", "done")
 
@@ -126,14 +126,14 @@ def always_a_problem(scene: Scene) -> Seen:
 
 
 def threaded(scene: Scene) -> None:
-    """Right, with the points passed by another thread."""
+    """Keep effects exactly once, with the points passed by another thread."""
     worker = threading.Thread(target=keyed, args=(scene,))
     worker.start()
     worker.join()
 
 
 def quiet(scene: Scene) -> None:
-    """Passes no point and commits without a word: only a random instant catches it."""
+    """Pass no point and commit silently: only a random instant catches it."""
     db = sqlite3.connect(scene.folder / "quiet.db", isolation_level=None)
     with contextlib.closing(db):
         db.execute("CREATE TABLE IF NOT EXISTS t (n)")

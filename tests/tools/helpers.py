@@ -29,7 +29,7 @@ def context(deps: Any = None, pool: Executor | None = None) -> ToolContext[Any]:
 
 
 async def call(tool: Any, /, **arguments: Any) -> Any:
-    """Prepare, then call, as the loop does; what cannot be prepared is an AssertionError."""
+    """Prepare and call a tool as the loop does; assert that it can be prepared."""
     prepared = tool.prepare(arguments)
     assert not prepared.problems, prepared.problems
     return await tool.call(prepared.arguments, context())

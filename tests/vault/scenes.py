@@ -89,7 +89,7 @@ async def scenario(scene: Scene) -> str:
 
 
 async def check(scene: Scene) -> dict[str, Any]:
-    """The same requests to the byte, each search told once, and each call decided once."""
+    """Check for the same requests, and each search and call recorded once."""
     entries = await record(scene)
     problems: list[str] = []
     searches = Counter(e.search_id for e in entries if type(e) is ToolSearchResulted)

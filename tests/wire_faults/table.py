@@ -111,7 +111,7 @@ RETRY_AFTER = {
 
 
 def expected(name: str, wire: str, stream: bool) -> Any:
-    """What must come of the fault there."""
+    """Return the expected outcome of the fault there."""
     outcome = EXPECTED[name]
     if not isinstance(outcome, dict):
         return outcome
@@ -120,17 +120,17 @@ def expected(name: str, wire: str, stream: bool) -> Any:
 
 
 def is_error(outcome: object) -> bool:
-    """Whether the outcome is an error class."""
+    """Check whether the outcome is an error class."""
     return isinstance(outcome, type) and issubclass(outcome, ModelError)
 
 
 def is_final(outcome: object) -> bool:
-    """Whether trying again cannot help. Written out, so that the errors' own word is tested too."""
+    """Check whether a retry cannot help; written out, to test the errors themselves."""
     return outcome in (AuthFailed, BadRequest, ContextOverflow, QuotaExceeded)
 
 
 def hangs(name: str) -> bool:
-    """Whether only a timeout ends it."""
+    """Check whether only a timeout ends it."""
     return EXPECTED[name] is Timeout
 
 

@@ -55,7 +55,7 @@ WIRES = {
 
 
 def possible(name: str, wire: str, *, stream: bool) -> bool:
-    """Whether the fault makes sense there."""
+    """Check whether the fault makes sense there."""
     if (name, wire, stream) == ("call_cut_short", "mistral", True):
         return False  # its calls come whole
     kind: Any = WIRES[wire][0]
@@ -67,7 +67,7 @@ def fake_of(wire: str, script=REPLY, *, faults: Faults = None) -> FakeServer:
 
 
 def model_of(wire: str, server: FakeServer, *, hurried: bool = False, stream: bool = True):
-    """A model with time for everything, or one whose patience ends at once.
+    """Build a model with ample timeouts, or one that is hurried.
 
     Hurried, a stream is given up for its silence long before its time is over, and a plain reply,
     which shows no progress, when its time is over.

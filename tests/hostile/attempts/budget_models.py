@@ -25,7 +25,7 @@ class World:
         self.usd += tokens * usd
 
     def model(self, **how: Any) -> Spender:
-        """A model whose spending counts here."""
+        """Build a model with spending that counts here."""
         return Spender(self, **how)
 
 
@@ -91,7 +91,7 @@ class Spender(w.Model):
 
 
 def calling(name: str = "look", times: int = 1000, **arguments: Any) -> Any:
-    """Replies that call a tool so many times, and then end."""
+    """Build replies that call a tool so many times, and then end."""
 
     def says(request: w.Request, number: int) -> Any:
         done = sum(1 for message in request.messages if message.role == "assistant")

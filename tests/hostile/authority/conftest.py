@@ -11,7 +11,7 @@ __all__ = ["place"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The same statements run whichever door a call came through."""
+    """Mark most entry points on Postgres as deep: all run the same statements."""
     for item in items:
         if "hostile/authority" in item.nodeid and "[postgres" in item.nodeid:
             if item.nodeid.endswith(("-handle]", "-name]", "-http]")):

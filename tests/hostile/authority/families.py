@@ -41,7 +41,7 @@ class Family(NamedTuple):
 
 
 def statement(*texts: str) -> Control:
-    """The control of somebody who puts texts into statements: each shows the secret."""
+    """Build the control that puts texts into statements: each shows the secret."""
 
     async def control(scope: w.Runtime, _: pytest.MonkeyPatch) -> bool:
         return all([SECRET in await naive(scope, text) for text in texts])
@@ -61,7 +61,7 @@ OURS = "SELECT name FROM item WHERE _tenant = 'evil'"
 
 
 async def forged(scope: w.Runtime) -> list[Call]:
-    """A true digest, with a place of the attacker's own making."""
+    """Build cursors with a true digest and a forged place."""
     page = await scope.resources[Item].search(sort=["name"], limit=2, caller=EVE)
     bound, _ = opened(page.cursor or "")
     places: list[Any] = [
@@ -86,7 +86,7 @@ async def forged_control(scope: w.Runtime, monkeypatch: pytest.MonkeyPatch) -> b
 
 
 async def replayed(scope: w.Runtime) -> list[Call]:
-    """Cursors of other searches, and of another tenant."""
+    """Build cursors of other searches, and of another tenant."""
     for number in range(3):
         await scope.resources[Item].create(id=f"more{number}", name="x", caller=ANN)
     theirs = (await scope.resources[Item].search(sort=["name"], limit=1, caller=ANN)).cursor
@@ -101,7 +101,7 @@ async def replayed_control(scope: w.Runtime, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def cut(scope: w.Runtime) -> list[Call]:
-    """Cursors that are none: cut, doubled, huge, nested."""
+    """Build cursors that are none: cut, doubled, huge, nested."""
     good = (await scope.resources[Item].search(limit=2, caller=EVE)).cursor or ""
     bad = [
         good[:-3],
@@ -134,7 +134,7 @@ async def cut_control(scope: w.Runtime, monkeypatch: pytest.MonkeyPatch) -> bool
 
 
 def folded(plan: Any, id: Any) -> Any:
-    """What a kind database does with a name."""
+    """Fold a name as a lenient database would."""
     text = unicodedata.normalize("NFKC", str(id)).casefold().strip()
     return text.replace("\u200b", "").replace("\u0430", "a")
 

@@ -59,7 +59,7 @@ class Mine(w.Resource):
 
 @asynccontextmanager
 async def shop(place: str, **options: Any) -> AsyncIterator[w.Runtime]:
-    """Five plain rows of evil, one secret row of acme, and one of root's."""
+    """Open a shop: five plain rows of evil, one secret row of acme, and one of root's."""
     async with w.Runtime(store=place, environ={}, resources=[Item, Mine], **options) as scope:
         items = scope.resources[Item]
         await items.create(id="a1", name=SECRET, price=1.0, caller=ANN)
@@ -70,19 +70,19 @@ async def shop(place: str, **options: Any) -> AsyncIterator[w.Runtime]:
 
 
 async def acme(scope: w.Runtime) -> list[Any]:
-    """The rows of acme, as they are."""
+    """Return the rows of acme, as they are."""
     sql = "SELECT id, name, price, _version FROM item WHERE _tenant = 'acme' ORDER BY id"
     return await scope.store.consult(lambda tx: [tuple(r) for r in tx.execute(sql).fetchall()])
 
 
 async def naive(scope: w.Runtime, sql: str) -> str:
-    """What somebody would have read who puts texts into statements."""
+    """Run a statement as naive code would that puts texts into it."""
     found = await scope.store.consult(lambda tx: [tuple(r) for r in tx.execute(sql).fetchall()])
     return str(found)
 
 
 def without_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The defence off: statements about items are bound to no tenant."""
+    """Switch the defence off: statements about items are bound to no tenant."""
     plan = plan_of(Item)
     monkeypatch.setattr(plan, "mine", "1 = 1")
     monkeypatch.setattr(plan, "statements", {})  # what is made meanwhile is not kept
@@ -94,7 +94,7 @@ def without_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def by_handle(scope: w.Runtime, tool: str, arguments: Any, caller: w.Caller = EVE) -> str:
-    """The host's own object; no schema stands before it."""
+    """Call through the host's own object, without a schema before it."""
     items, verb = scope.resources[Item], tool.partition("_")[0]
     given = dict(arguments)
     try:
@@ -111,7 +111,7 @@ async def by_handle(scope: w.Runtime, tool: str, arguments: Any, caller: w.Calle
 
 
 async def by_name(scope: w.Runtime, tool: str, arguments: Any, caller: w.Caller = EVE) -> str:
-    """A host that calls what it was asked to call."""
+    """Call by name, as a host that does what it is asked."""
     try:
         return shown(await scope.resources.call(tool, arguments, caller=caller))
     except w.WindlassError as error:
@@ -119,7 +119,7 @@ async def by_name(scope: w.Runtime, tool: str, arguments: Any, caller: w.Caller 
 
 
 async def by_agent(scope: w.Runtime, tool: str, arguments: Any, caller: w.Caller = EVE) -> str:
-    """A model that the attacker has won over; all it reads and says, and all that is recorded."""
+    """Call through a model that the attacker controls; return all that it reads."""
     model = scripted(call(tool, **arguments), "ok")
     agent = w.Agent(model, tools=scope.resources.tools(), max_turns=4)
     out = await agent.run("go", caller=caller)
@@ -129,7 +129,7 @@ async def by_agent(scope: w.Runtime, tool: str, arguments: Any, caller: w.Caller
 
 
 async def by_http(scope: w.Runtime, tool: str, arguments: Any, caller: w.Caller = EVE) -> str:
-    """The same model behind `generate`, asked over HTTP."""
+    """Call through the same model behind `generate`, over HTTP."""
     model = scripted(call(tool, **arguments), "ok")
     asked = {"input": "go", "stream": False, "include_tool_trace": True}
     status, body = await post(app_of(scope, model, caller), asked)
@@ -141,7 +141,7 @@ DOORS = {"handle": by_handle, "name": by_name, "agent": by_agent, "http": by_htt
 
 
 def shown(made: Any) -> str:
-    """All of an answer."""
+    """Return all of an answer as text."""
     if isinstance(made, w.Page):
         return str([[msgspec.to_builtins(one) for one in made.rows], made.cursor])
     return str(msgspec.to_builtins(made))
@@ -152,7 +152,7 @@ def _told(error: w.WindlassError) -> str:
 
 
 def app_of(scope: w.Runtime, model: w.Model, caller: w.Caller | None = None, **options: Any) -> Any:
-    """The app; everybody is the caller, or whom the header names."""
+    """Build the app; everyone is the caller, or the one that the header names."""
     known = {"ann": ANN, "eve": EVE, "root": ROOT}
 
     def who(headers: Mapping[str, str]) -> w.Caller | None:
@@ -164,7 +164,7 @@ def app_of(scope: w.Runtime, model: w.Model, caller: w.Caller | None = None, **o
 async def post(
     app: Any, document: Any, *headers: tuple[bytes, bytes], raw: bytes | None = None
 ) -> tuple[int, str]:
-    """One request to the app; its status and all that it sent."""
+    """Send one request to the app; return its status and all that it sent."""
     body = json.dumps(document).encode() if raw is None else raw
     sent: list[Any] = []
     incoming = [{"type": "http.request", "body": body, "more_body": False}]
@@ -195,7 +195,7 @@ def closed(value: Any) -> str:
 
 
 async def logged(scope: w.Runtime) -> list[w.AuditRow]:
-    """The audit log, which must verify."""
+    """Return the audit log, which must verify."""
     rows = await scope.resources.audit()
     audit.verify(rows)
     return rows

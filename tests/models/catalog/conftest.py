@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def toml(project: Path) -> Callable[..., Path]:
-    """`toml("…")` writes the project's `windlass.toml`, `toml("…", "other.toml")` another file."""
+    """Provide `toml("…")`, which writes `windlass.toml` or another file of the project."""
 
     def write(text: str, name: str = "windlass.toml") -> Path:
         path = project / name
