@@ -61,7 +61,7 @@ class AlreadyAnswered(ConfigError):
 
 
 class ModelError(WindlassError):
-    """A model call failed. `category` is stable; `transient` says whether trying again can help."""
+    """A failed model call. `category` is stable; `transient` tells if a retry can help."""
 
     category: ClassVar[str] = "model_error"
     transient: ClassVar[bool] = False
@@ -126,7 +126,7 @@ class StreamBroken(ModelError):
 
 
 class CircuitOpen(ModelError):
-    """The model has failed too often and is not asked for a while; `retry_after` says how long."""
+    """A model that has failed too often is not called for `retry_after` seconds."""
 
     category, transient = "circuit_open", True
 
@@ -285,7 +285,7 @@ class NoSuchSession(StoreError, KeyError):
 
 
 class TestBroken(WindlassError, AssertionError):
-    """Only a test runs into it: a script that has ended, a forbidden request, a broken invariant.
+    """An error that only tests meet: an ended script, a forbidden request, a broken rule.
 
     The run is on record as failed like any other, and the error is raised instead of a status, so
     that no test passes over it.

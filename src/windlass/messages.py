@@ -161,7 +161,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool as a model sees it: its name, what it is for, and the JSON Schema of its arguments."""
+    """A tool as a model sees it: its name, its purpose, and the schema of its arguments."""
 
     name: str
     description: str

@@ -43,7 +43,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """What a verification found. Nothing is `findings`; `not_covered` is what it cannot know."""
+    """The report of a verification. `findings` are problems; `not_covered` cannot be known."""
 
     findings: tuple[Finding, ...]
     not_covered: tuple[str, ...]

@@ -17,7 +17,7 @@ from windlass.tools.middleware.stack import Stack, ToolCaller, ToolLayer
 
 
 class Caller:
-    """Makes model calls: `agent_loop(…, llm_caller=caller)`, or `await caller(call)` in one of yours."""
+    """A maker of model calls: `agent_loop(…, llm_caller=caller)`, or `await caller(call)`."""
 
     def around(self, model: Model) -> Model:
         """Wrap the model in this caller."""

@@ -386,7 +386,7 @@ def _dict_to_response(value: Mapping[str, Any]) -> Response:
 
 
 class TurnTold(Policy[None]):
-    """Records the current turn for callers; only in runs that have an `llm_caller`."""
+    """A policy that records the current turn for callers, in runs with an `llm_caller`."""
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Set the turn in the run's own task, so that parallel runs do not interfere."""

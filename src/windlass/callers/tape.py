@@ -302,7 +302,7 @@ class Cassette(Model):
 
 
 def _without_ids(message: Message, ids: dict[str, str]) -> Any:
-    """Number the call ids of a message: the ids of two runs are never the same."""
+    """Replace the call ids of a message by numbers, as ids differ between runs."""
     plain = msgspec.to_builtins(message)
     for block in plain.get("content", ()):
         if block["type"] in ("tool_call", "tool_result") and "id" in block:

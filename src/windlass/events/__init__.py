@@ -87,7 +87,7 @@ class RunStarted(Entry, tag="run_start", frozen=True):
 
 
 class RunEnded(Entry, tag="outcome", frozen=True):
-    """How the run ended. `suspended` is an end too: the next drive goes on from here."""
+    """The end of the run. `suspended` is an end too: the next drive continues from here."""
 
     run_id: str
     status: str
@@ -116,7 +116,7 @@ class Suspended(Entry, tag="suspended", frozen=True):
 
 
 class SessionReset(Entry, tag="transcript_reset", frozen=True):
-    """Everything said so far is out of the view."""
+    """The removal of all messages so far from the view."""
 
 
 class InboxTaken(Entry, tag="host_input", frozen=True):
@@ -169,7 +169,7 @@ class CallReserved(Entry, tag="call_reserved", frozen=True):
 
 
 class Replied(Entry, tag="model_reply", frozen=True):
-    """A model call, what it answered and what it cost. With a purpose it is not part of the view.
+    """A model call, its answer and its cost. With a purpose it is not part of the view.
 
     `position`, `frame`, `tail` and `rewritten` say what was sent: with the view they rebuild the
     request to the byte.
@@ -260,7 +260,7 @@ class ToolIntended(Entry, tag="tool_intent", frozen=True):
 
 
 class ToolResulted(Entry, tag="tool_result", frozen=True):
-    """What the tool returned, whole; `ToolMessage` says what the model sees of it."""
+    """The whole result of a tool; `ToolMessage` has what the model sees of it."""
 
     call_id: str
     tool: str
@@ -271,21 +271,21 @@ class ToolResulted(Entry, tag="tool_result", frozen=True):
 
 
 class ToolShown(Entry, tag="tool_shown", frozen=True):
-    """The policies have passed this result before its siblings were done; they are not asked again."""
+    """A result that the policies have passed before its siblings were done."""
 
     call_id: str
     result: ToolResult
 
 
 class ToolMessage(Entry, tag="tool_message", frozen=True):
-    """The results of a batch join the view, in the order asked; `shown` holds those that changed."""
+    """The results of a batch, in the order asked; `shown` holds those that changed."""
 
     calls: tuple[str, ...]
     shown: dict[str, ToolResult] | None = None
 
 
 class IterationEnd(Entry, tag="iteration_end", frozen=True):
-    """What the policies made of turn `number`."""
+    """The verdict of the policies on turn `number`."""
 
     number: int
     verdict: Literal["keep_going", "finish", "stop", "suspend", "dropped"]

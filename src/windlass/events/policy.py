@@ -106,7 +106,7 @@ class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
 
 
 class JudgeDecision(Entry, tag="judge_decision", frozen=True):
-    """What a gate before the end said: a function of yours, or a model that judges."""
+    """The decision of a gate before the end: a function of yours, or a model."""
 
     session_id: str
     iteration: int
@@ -129,7 +129,7 @@ class CheckRan(Entry, tag="check", frozen=True):
 
 
 class StepJudgeDecision(Entry, tag="step_judge_decision", frozen=True):
-    """What the judge of single steps said of a reply before its calls ran, or why it was not asked."""
+    """The decision of the step judge on a reply, or why it was not asked."""
 
     session_id: str
     iteration: int
@@ -214,7 +214,7 @@ class AgentScratchpad(Entry, tag="agent_scratchpad", frozen=True):
 
 
 class Projected(Entry, tag="transcript_projection", frozen=True):
-    """What failed, or nobody refers to any more, has left the view."""
+    """The removal of failed or unreferenced messages from the view."""
 
     policy: str
     estimated_tokens_before: int
@@ -226,7 +226,7 @@ class Projected(Entry, tag="transcript_projection", frozen=True):
 
 
 class MadeUp(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message that is in no view, made up for a request: when it was first shown, and as what."""
+    """A message outside the view, built for a request: when it was first shown, and how."""
 
     digest: str
     time: float
@@ -269,7 +269,7 @@ class PermissionEscalation(Entry, tag="PermissionEscalation", frozen=True):
 
 
 class SkillScore(msgspec.Struct, frozen=True, gc=False):
-    """How well a skill fits what is asked, and why."""
+    """The score of a skill for a prompt, and the reason."""
 
     name: str
     score: float
@@ -336,7 +336,7 @@ class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
 
 
 class TaintAdded(Entry, tag="taint", frozen=True):
-    """The session has touched something for the first time: private data, strangers' words, a way out."""
+    """The first touch of private data, untrusted content, or a way out, in a session."""
 
     tool: str
     labels: tuple[str, ...]
@@ -394,7 +394,7 @@ class UndoBegun(Entry, tag="undo_begun", frozen=True):
 
 
 class UndoEnded(Entry, tag="undo_ended", frozen=True):
-    """What came of it."""
+    """The outcome of an undo."""
 
     call_id: str
     tool: str

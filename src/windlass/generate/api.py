@@ -106,7 +106,7 @@ class GenerateChunk(msgspec.Struct, frozen=True):
 
 
 class Models:
-    """The model API of a Runtime: `await scope.models.generate("How many are left?", caller=ann)`."""
+    """The model API of a Runtime: `await scope.models.generate("How many?", caller=ann)`."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

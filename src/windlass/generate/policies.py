@@ -28,7 +28,7 @@ class _Rounds(Facts):
 
 
 class ToolRounds(Policy[None]):
-    """Ends the run after so many rounds of calls."""
+    """A policy that ends the run after so many rounds of calls."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -42,14 +42,14 @@ class ToolRounds(Policy[None]):
 
 
 class ReturnCalls(Policy[None]):
-    """Ends the run at the first reply: the caller runs its calls."""
+    """A policy that ends the run at the first reply: the caller runs its calls."""
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
         return Stop("done", "tool_calls") if turn.calls else None
 
 
 class NoFailure(Policy[None]):
-    """Ends the run at the first call that fails."""
+    """A policy that ends the run at the first call that fails."""
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
         if not result.is_error:
@@ -59,7 +59,7 @@ class NoFailure(Policy[None]):
 
 
 class ToolOutputCounts(Policy[None]):
-    """Counts results of tools in the run's tokens, as an estimate: four characters a token."""
+    """A policy that counts tool results as tokens of the run: four characters a token."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes  # of a result that the model sees

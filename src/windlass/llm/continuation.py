@@ -24,7 +24,7 @@ _FIELDS: Final = (
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What a call continues from, beside the messages."""
+    """The state that a call continues from, beside the messages."""
 
     id: str
     events: tuple[dict[str, Any], ...] = ()

@@ -24,7 +24,7 @@ _OWN_WORDS: Final = "the request ends in the model's own words"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a provider would do with a history."""
+    """The verdict of a provider on a history."""
 
     provider: str
     model: str

@@ -177,7 +177,7 @@ def _turn(run: Run) -> Iterator[JournalEntry]:
 
 
 class Receipts(Policy[None]):
-    """Waits for sinks that delay a turn; without this policy they run beside it."""
+    """A policy that waits for sinks that delay a turn."""
 
     async def before_turn(self, run: Run) -> None:
         for watcher in run.host.receipts:

@@ -88,7 +88,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class Approval(Policy[None]):
-    """Check every call by the rules; record the receipt and show it to who is asked."""
+    """A policy that checks every call by the rules and records the receipt."""
 
     decides = True
 

@@ -14,7 +14,7 @@ from windlass.policies.build import BuildContext, Policies
 
 
 class BudgetGuard(Policy[None]):
-    """Look at the books after each turn, or already before its tools run.
+    """A policy that checks the spending after each turn, or before its tools run.
 
     Turns and the room for the next call are the ledger's own business; this is for the turn that
     crossed the line.

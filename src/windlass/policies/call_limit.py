@@ -26,7 +26,7 @@ class _AllowedCalls(Facts):
 
 
 class CallLimit(Policy[None]):
-    """Let `max_calls` calls of a run through; those that others refuse do not count."""
+    """A policy that allows `max_calls` calls of a run; refused ones do not count."""
 
     decides = True
 

@@ -38,7 +38,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class ClosingAnswer(Policy[None]):
-    """One call without tools, not counted as a turn; a twentieth of the budget is kept for it."""
+    """A policy that makes one last call without tools, from a twentieth of the budget."""
 
     share = 0.05
 

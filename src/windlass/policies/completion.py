@@ -180,7 +180,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class Completion(Policy[None]):
-    """Finish naturally or on the sentinel; nudge; give up after `max_nudges` text-only turns."""
+    """A policy that finishes on the sentinel or naturally, nudges, and gives up at last."""
 
     def __init__(
         self,

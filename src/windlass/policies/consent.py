@@ -24,7 +24,7 @@ _HOST = "consent"  # who answered, where it does not say which person did
 
 
 class Consent(Policy[None]):
-    """Ask the function about every call: True, False, "ask", or `{"allow": …, "reason": …}`."""
+    """A policy that asks your function: True, False, "ask", `{"allow": …, "reason": …}`."""
 
     decides = True
 

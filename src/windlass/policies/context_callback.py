@@ -57,7 +57,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class ContextInfo(msgspec.Struct, frozen=True, gc=False):
-    """What `context_callback` is given: `ctx.visible_messages`, `ctx.system`, …
+    """The argument of `context_callback`: `ctx.visible_messages`, `ctx.system`, …
 
     Visible is what the model would see, recorded is all that was said in the session. The lists are
     your own, and so are the arguments of the calls in them.
@@ -85,7 +85,7 @@ Callback = Callable[[ContextInfo], Any | Awaitable[Any]]
 
 
 class ContextCallback(Policy[None]):
-    """Ask the function what this call shows."""
+    """A policy that asks your function what a call shows."""
 
     lasts: ClassVar[bool] = True
 

@@ -35,7 +35,7 @@ WHO: Final = "message_decorator"
 
 
 class DecorationContext(msgspec.Struct, frozen=True, gc=False):
-    """What `message_decorator(message, context)` is told of the message."""
+    """The second argument of `message_decorator(message, context)`."""
 
     session_id: str
     iteration: int  # in which it is first shown, counted from 0
@@ -71,7 +71,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class MessageRecord(msgspec.Struct, gc=False):
-    """What is known of one message of the view."""
+    """The known facts of one message of the view."""
 
     source: Message
     time: float | None = None  # of its row in the store, or of the request that first showed it
@@ -118,7 +118,7 @@ class _DecoratedView:
 
 
 class Decorating(Policy[None]):
-    """Show each message with its time, or as the function says, or both."""
+    """A policy that shows each message with its time, or as your function returns it."""
 
     lasts: ClassVar[bool] = True
 

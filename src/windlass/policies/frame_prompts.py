@@ -30,7 +30,7 @@ class PromptTexts(msgspec.Struct, frozen=True):
 
 
 class FramePrompts(Policy[PromptTexts]):
-    """Adds the contracts to the system prompt: how a run is ended, how tools are written."""
+    """A policy that adds contracts to the system prompt: ends of runs, calls as text."""
 
     memory = PromptTexts
     brief: ClassVar[bool] = True
@@ -82,7 +82,7 @@ class FramePrompts(Policy[PromptTexts]):
 
 
 class GoOn(Policy[None]):
-    """Sends your text where the kernel would send "Continue."."""
+    """A policy that sends your text where the kernel would send "Continue."."""
 
     def __init__(self, words: Words) -> None:
         self.words = words

@@ -38,7 +38,7 @@ class SessionState(msgspec.Struct, frozen=True, gc=False):
 
 
 class CompletionState(msgspec.Struct, frozen=True, gc=False):
-    """Whether an end was proposed, and what the gates made of it."""
+    """The proposal of an end, and the decisions of the gates."""
 
     proposed: bool
     vetoed: bool
@@ -54,7 +54,7 @@ class ProgressState(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoopState(msgspec.Struct, frozen=True, gc=False):
-    """What a `loop_control` function is given: `state.budget.remaining`, `state.turn.tool_call_count`."""
+    """The argument of `loop_control`: `state.budget.remaining`, `state.turn.tool_call_count`."""
 
     iteration: int
     budget: BudgetState

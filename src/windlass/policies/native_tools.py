@@ -74,7 +74,7 @@ class Fallbacks(Facts):
 
 
 class NativeFallback(Policy[None]):
-    """Refuse written calls, after the first reply that has some or at once."""
+    """A policy that refuses written calls, after the first reply with some or at once."""
 
     def __init__(self, mode: Literal["allow_once", "reject"], words: Words = WORDS) -> None:
         self.mode, self.words = mode, words

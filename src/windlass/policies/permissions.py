@@ -69,7 +69,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class UnderCeiling(Policy[None]):
-    """Refuses every call above the ceiling, without exception."""
+    """A policy that refuses every call above the ceiling, without exception."""
 
     decides = True
 
@@ -99,7 +99,7 @@ Grant = Literal["once", "session"]
 
 
 class PermissionCheck(Policy[Grants]):
-    """Denies what the lists deny; `on_escalation` may grant it once, or for the session."""
+    """A policy that denies by the lists; `on_escalation` may grant once or for the session."""
 
     memory = Grants
     keeps = "session"

@@ -48,7 +48,7 @@ class TurnToolResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class TurnInfo(msgspec.Struct, frozen=True, gc=False):
-    """What `post_turn_callback` is given: `turn.tool_results`, `turn.text`, …"""
+    """The argument of `post_turn_callback`: `turn.tool_results`, `turn.text`, …"""
 
     session_id: str
     iteration: int  # counted from 0
@@ -95,7 +95,7 @@ class ChangedOptions(msgspec.Struct, frozen=True):
 
 
 class PostTurn(Policy[ChangedOptions]):
-    """Call the function after each turn and apply its answer."""
+    """A policy that calls your function after each turn and applies its answer."""
 
     memory = ChangedOptions
 

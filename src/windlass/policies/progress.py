@@ -128,7 +128,7 @@ async def _acknowledge(arguments: dict[str, Any]) -> str:
 
 
 class Progress(Policy[None]):
-    """Record every report, where observers of the run see it."""
+    """A policy that records every report, where observers of the run see it."""
 
     def __init__(self, tool: str) -> None:
         self.tool = tool

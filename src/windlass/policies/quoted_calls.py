@@ -27,7 +27,7 @@ MOST: Final = 2  # times in a run that it is said; then the text is the answer
 
 
 class QuotedCalls(Policy[None]):
-    """Tell a model that a probable call was taken as text, and let it try again."""
+    """A policy that tells a model that a probable call was taken as text."""
 
     brief: ClassVar[bool] = True
 

@@ -23,7 +23,7 @@ class ResultCapOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 class ResultCap(Policy[None]):
-    """Show the model at most `max_bytes` of a result, head and tail, and what is missing."""
+    """A policy that shows the model at most `max_bytes` of a result, head and tail."""
 
     def __init__(self, max_bytes: int = 65536) -> None:
         self.max_bytes = max_bytes

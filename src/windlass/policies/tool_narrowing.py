@@ -182,7 +182,7 @@ class _NarrowingCache:
 
 
 class Narrowing(Policy[Narrowed]):
-    """Hides tools that were not used in the last turns, where their class allows it."""
+    """A policy that hides tools not used in the last turns, where their class allows it."""
 
     memory = Narrowed
     brief: ClassVar[bool] = True

@@ -38,7 +38,7 @@ class RunRecord(Protocol):
 
 
 class AsRecorded(Policy[Any]):
-    """Repeats the recorded messages, reshapes and decisions, turn by turn.
+    """A policy that repeats the recorded messages, reshapes and decisions, turn by turn.
 
     The frame, the tail and rewritten messages of a request are the record's own; all that the
     kernel makes of replies, results and words is made anew. `replaced` is the frame that somebody

@@ -28,7 +28,7 @@ _KEYS = ("name", "description", "parameters", "kind", "side_effect_level")
 
 
 class Method(msgspec.Struct, frozen=True):
-    """How a method of a resource is called."""
+    """The way a method of a resource is called."""
 
     function: Callable[..., Any]
     on_row: bool  # it has a self: the call names the row

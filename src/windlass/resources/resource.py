@@ -43,12 +43,12 @@ class Resource(Row):
 
     @classmethod
     def get(cls, tx: ResourceTx, id: Any) -> Self | None:
-        """The row of this id, or None."""
+        """Return the row of this id, or None."""
         return tx.get(cls, id)
 
     @classmethod
     def search(cls, tx: ResourceTx, query: Query) -> Page[Self]:
-        """The rows that fit."""
+        """Return the rows that match."""
         return tx.page(cls, query)
 
     @classmethod

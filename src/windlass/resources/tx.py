@@ -43,7 +43,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class ResourceTx:
-    """A call's transaction: `tx.get(Product, "p1")`, `tx.save(product)`, `tx.execute(sql, values)`.
+    """A call's transaction: `tx.get(Product, "p1")`, `tx.save(product)`, `tx.execute(sql)`.
 
     Rows are those of the caller's tenant. What a method does here was allowed when the method was:
     hooks are not asked again. `execute` reaches your own tables as they are, tenants and all.

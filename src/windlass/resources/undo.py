@@ -35,7 +35,7 @@ class CannotUndo(ResourceError):
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """What one call did to one row, from its first change to its last."""
+    """The changes of one call to one row, from its first to its last."""
 
     plan: ResourcePlan
     id: Any

@@ -24,7 +24,7 @@ _NOT_PUBLIC: Final = ("localhost", "local", "internal", "intranet", "lan", "home
 
 
 class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What turns of a client may hold: `TurnRules(media_urls=["https://cdn.example/*"])`."""
+    """Rules for turns of a client: `TurnRules(media_urls=["https://cdn.example/*"])`."""
 
     client_history: bool = False
     """Turns of the assistant and of tools are taken as well, with what they hold."""

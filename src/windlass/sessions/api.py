@@ -140,7 +140,7 @@ async def agent_session_list(
 async def agent_session_reset(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> None:
-    """Everything said so far leaves the view; the id and the record stay.
+    """Remove all messages from the view; the id and the record stay.
 
     What its last run and the children of it wait for is discarded.
     """

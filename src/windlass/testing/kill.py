@@ -118,7 +118,7 @@ class KillReport(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How thoroughly to sweep."""
+    """The thoroughness of a sweep."""
 
     params: JsonObject = {}
     every: int = 1

@@ -20,7 +20,7 @@ from windlass.tools.tool import Tool
 
 
 class ToolRegistry:
-    """Tools by name, in the order they were defined: `for tool in registry`, `registry["add"]`."""
+    """Tools by name, in order of definition: `for tool in registry`, `registry["add"]`."""
 
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}

@@ -38,7 +38,7 @@ _USE = (
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How a function is offered to a model, and called."""
+    """The way a function is offered to a model, and called."""
 
     description: str
     parameters: Json

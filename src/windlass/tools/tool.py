@@ -70,7 +70,7 @@ class Parked(msgspec.Struct, frozen=True):
 
 
 class PreparedArguments(msgspec.Struct, frozen=True, gc=False):
-    """Arguments that are ready to run, or the problems that a model can act on (`path: message`)."""
+    """Arguments that are ready to run, or problems for the model (`path: message`)."""
 
     arguments: JsonObject
     problems: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class CallScope(Protocol):
 
 
 class ToolContext(Generic[Deps]):
-    """What a tool may know of its call. Ask for it by annotation, at any position:
+    """The context of a tool call. Ask for it by annotation, at any position:
 
     ```python
     @w.tool
@@ -192,7 +192,7 @@ _MODES: tuple[str, ...] = get_args(Validation)
 
 
 class ToolOptions(TypedDict, total=False):
-    """What may be said of any tool, however it is made."""
+    """Options of any tool, however it is made."""
 
     returns: Any  # JSON Schema of the answer, or a type: what does not fit is an error result
     annotations: Mapping[str, Any] | None

@@ -33,7 +33,7 @@ A_CALL = Usage(700, 300)  # what a probe uses, roughly; it is held against the l
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one probe found: `Finding("tools", "pass", "one call, arguments as asked")`."""
+    """The finding of one probe: `Finding("tools", "pass", "one call, arguments as asked")`."""
 
     name: str
     status: Status

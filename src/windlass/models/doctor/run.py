@@ -57,7 +57,7 @@ A_MILLION = Usage(1_000_000, 1_000_000)
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What the doctor found."""
+    """The report of the doctor."""
 
     provider: str
     model: str

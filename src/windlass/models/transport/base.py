@@ -57,7 +57,7 @@ class HttpReply(Protocol):
 
 
 class Transport(Protocol):
-    """Something that sends requests: `reply = await transport.send("POST", url, headers, [b"{}"])`."""
+    """A sender of requests: `await transport.send("POST", url, headers, [b"{}"])`."""
 
     async def send(
         self,

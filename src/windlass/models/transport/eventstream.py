@@ -35,7 +35,7 @@ _FIXED: Final = {
 
 
 class EventStreamDecoder:
-    """One stream's decoder: `feed` gives `(name, payload)` of every frame that a chunk completes.
+    """One stream's decoder: `feed` returns `(name, payload)` of every completed frame.
 
     An event has its own name; an exception is named `exception:…`, and an error `error:…`.
     """

@@ -90,7 +90,7 @@ class _Bounds(NamedTuple):
 
 
 class Compactor(Policy[Compactions]):
-    """Keep the view below a threshold. `threshold=None`: what the model's window and price advise."""
+    """A policy that keeps the view below a threshold; None: by window and price."""
 
     memory = Compactions
     keeps = "session"

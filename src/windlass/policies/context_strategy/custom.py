@@ -31,7 +31,7 @@ class LastAsked(msgspec.Struct, frozen=True):
 
 
 class Compressing(Policy[LastAsked]):
-    """Ask `compress` what the view should be."""
+    """A policy that asks `compress` what the view should be."""
 
     memory = LastAsked
 

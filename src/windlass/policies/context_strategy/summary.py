@@ -64,7 +64,7 @@ class Half(msgspec.Struct, frozen=True):
 
 
 class Summarizing(Policy[LastLook]):
-    """Summarises the older half above `most` tokens; `model` writes it, if not the run's."""
+    """A policy that summarises the older half above `most` tokens, perhaps with `model`."""
 
     memory = LastLook
     brief: ClassVar[bool] = True

@@ -31,7 +31,7 @@ class Slide(NamedTuple):
 
 
 class SlidingWindow(Policy[None]):
-    """Show the task and the last `turns` turns, two messages each; rounds stay whole."""
+    """A policy that shows the task and the last `turns` turns, two messages each."""
 
     brief: ClassVar[bool] = True
 

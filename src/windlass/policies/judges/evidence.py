@@ -23,7 +23,7 @@ _LONGEST = 16_000  # characters of what a check says
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What a completion check is given: why the run would end, and the final text."""
+    """The argument of a completion check: why the run would end, and the final text."""
 
     session_id: str
     iteration: int

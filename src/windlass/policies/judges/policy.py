@@ -73,7 +73,7 @@ def _build_judge(ctx: BuildContext, gate: str, judge: CompletionJudge | DoneJudg
 
 
 class Verification(Policy[None]):
-    """Asks the gates in order whenever an end is proposed."""
+    """A policy that asks the gates in order whenever an end is proposed."""
 
     def __init__(
         self,

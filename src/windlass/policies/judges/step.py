@@ -100,7 +100,7 @@ class Vetoes(Facts):
 
 
 class StepJudging(Policy[None]):
-    """Asks about every reply; a vetoed one leaves the view, or stays without its calls."""
+    """A policy that asks about every reply; a vetoed one is dropped, or its calls not run."""
 
     def __init__(
         self, judge: StepJudge, model: Model | None = None, system: Words | None = None

@@ -109,7 +109,7 @@ def _asks(run: Run, call: ToolCall) -> tuple[dict[str, Any], ...]:
 
 
 class Preview(Policy[None]):
-    """Previews every effect where its tool can, and adds it to the plan."""
+    """A policy that previews every effect where its tool can, and adds it to the plan."""
 
     decides = True
 
@@ -241,7 +241,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class PlanPins(Policy[None]):
-    """Sets arguments that the plan fixed (the id of a new row) before anyone decides."""
+    """A policy that sets arguments fixed by the plan (the id of a new row) beforehand."""
 
     def __init__(self, delegates: Callable[[Tool], bool], root: Run | None = None) -> None:
         self.delegates, self.root = delegates, root
@@ -278,7 +278,7 @@ def _next_effect(plan: EffectPlan, claims: Claims, call: ToolCall) -> int | None
 
 
 class ByPlan(Policy[Claims]):
-    """Allows what an approved plan holds, each effect once; asks about any other effect."""
+    """A policy that allows the effects of an approved plan once, and asks about others."""
 
     memory = Claims
     decides = True

@@ -24,7 +24,7 @@ WHO: Final = "transcript_projection.project"
 
 
 class ProjectionContext(msgspec.Struct, frozen=True, gc=False):
-    """What `project(messages, context)` is told of the call."""
+    """The second argument of `project(messages, context)`."""
 
     session_id: str
     iteration: int  # counted from 0
@@ -38,7 +38,7 @@ class ProjectionContext(msgspec.Struct, frozen=True, gc=False):
 
 
 class CustomProjection(Policy[None]):
-    """Call the function; its answer is for this call alone."""
+    """A policy that calls your function; its answer is for this call alone."""
 
     lasts: ClassVar[bool] = True
 

@@ -63,7 +63,7 @@ class Projections(msgspec.Struct, frozen=True):
 
 
 class Projection(Policy[Projections]):
-    """Removes from the view what its settings name."""
+    """A policy that removes from the view what its settings name."""
 
     memory = Projections
     keeps = "session"

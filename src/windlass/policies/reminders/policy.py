@@ -25,7 +25,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class SessionStart(NamedTuple):
-    """What `on_session_start` is given: `start.session_id`, `start.deps`, `start.messages`."""
+    """The argument of `on_session_start`: `start.session_id`, `start.deps`, …"""
 
     session_id: str
     run_id: str
@@ -37,13 +37,13 @@ class SessionStart(NamedTuple):
 
 
 class ReminderMemory(msgspec.Struct, frozen=True):
-    """Whether the session has begun."""
+    """The memory of whether the session has begun."""
 
     asked: bool = False
 
 
 class OnSessionStart(Policy[ReminderMemory]):
-    """Adds the reminders given, or those that a function returns at the beginning."""
+    """A policy that adds given reminders, or those of a function, at the beginning."""
 
     memory = ReminderMemory
     keeps = "session"

@@ -60,7 +60,7 @@ def build(ctx: BuildContext) -> Policies:
 
 
 class Scratchpads(Policy[Scratch]):
-    """Keep a pad for the session. `every`: turns between two reorganisations, 0 is never."""
+    """A policy that keeps a pad for the session, reorganised every `every` turns, 0: never."""
 
     memory = Scratch
     keeps = "session"

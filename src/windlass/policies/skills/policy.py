@@ -111,7 +111,7 @@ def _speaks(message: Message) -> bool:
 
 
 class Skills(Policy[Active]):
-    """Choose skills as a run begins, or before every turn, and show them to the model."""
+    """A policy that chooses skills as a run begins or before every turn."""
 
     memory = Active
     keeps = "session"

@@ -65,7 +65,7 @@ def check_allowed(whose: str, entries: Iterable[str]) -> tuple[str, ...]:
 
 
 class Scoring(msgspec.Struct, frozen=True, gc=False):
-    """What your own matcher is told of a skill."""
+    """A skill as your own matcher sees it."""
 
     name: str
     description: str

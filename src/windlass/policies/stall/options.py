@@ -43,7 +43,7 @@ class LoopTiers(msgspec.Struct, frozen=True):
 
 
 class LoopDetectionInfo(msgspec.Struct, frozen=True):
-    """What a function for `on_loop_detected` is given."""
+    """The argument of a function for `on_loop_detected`."""
 
     kind: Literal["tool_repetition", "text_repetition"]
     detail: str

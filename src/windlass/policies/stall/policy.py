@@ -63,7 +63,7 @@ def _build_tiers(options: StallOptions) -> LoopTiers | None:
 
 
 class Stall(Policy[None]):
-    """Checks each reply before its calls run, and each result."""
+    """A policy that checks each reply before its calls run, and each result."""
 
     decides = True
 

@@ -52,7 +52,7 @@ class Streak(msgspec.Struct, frozen=True, gc=False):
 
 
 class Repeats(Facts):
-    """How often each call came in a row and in total, and the marks of the last turns."""
+    """Counts of each call in a row and in total, and marks of the last turns."""
 
     def __init__(self, exempt: frozenset[str]) -> None:
         self.exempt = exempt

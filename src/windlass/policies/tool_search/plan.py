@@ -39,7 +39,7 @@ class ToolSearchOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 class ToolSearchPlan(msgspec.Struct, frozen=True):
-    """How the tools of a call or a run are disclosed."""
+    """The disclosure of the tools of a call or a run."""
 
     tools: tuple[Tool, ...]  # all that can be called, sooner or later
     offered: tuple[ToolSpec, ...]  # what is sent at first

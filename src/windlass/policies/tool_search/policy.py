@@ -89,7 +89,7 @@ class ClientVault(Policy[PromotedTools]):
 
 
 class NativeVault(Policy[None]):
-    """Records the searches that a provider ran by itself."""
+    """A policy that records the searches that a provider ran by itself."""
 
     @property
     def name(self) -> str:

@@ -60,7 +60,7 @@ class Controls(Facts):
 
 
 class LoopControl(Policy[None]):
-    """Ask the function after each turn that goes on; without one, extend where there is progress."""
+    """A policy that asks your function after each turn, or extends on progress."""
 
     def __init__(self, turns: Turns, control: Control | None = None, required: Groups = ()) -> None:
         self.turns, self.control, self.required = turns, control, required

@@ -39,7 +39,7 @@ log = logging.getLogger("windlass.store")
 
 
 class PostgresStore(ServedStore):
-    """Sessions in a Postgres database: `store = PostgresStore("postgresql://ann:secret@db/agents")`.
+    """Sessions in a Postgres database: `PostgresStore("postgresql://ann:secret@db/agents")`.
 
     Tables are made when missing. Several event loops and threads may share a store; a process of
     its own opens its own. While the server cannot be reached, operations wait up to `busy_timeout`

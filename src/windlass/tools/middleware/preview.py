@@ -27,7 +27,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
 
 
 class ExpectedRows(msgspec.Struct, frozen=True):
-    """What a call by an approved plan is expected to do; a run keeps one for each such call."""
+    """The expected rows of a call by an approved plan; a run keeps one for each."""
 
     rows: tuple[JsonObject, ...] | None
     mark: int | None  # where the audit log ended when the plan was made

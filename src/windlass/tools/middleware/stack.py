@@ -17,7 +17,7 @@ from windlass.tools.tool import Parked, Tool
 
 
 class ToolCaller:
-    """Runs tool calls: `agent_loop(…, tool_caller=caller)`, or `await caller(call)` in one of yours."""
+    """A runner of tool calls: `agent_loop(…, tool_caller=caller)`, or `await caller(call)`."""
 
     __slots__ = ("layers",)
 

@@ -21,7 +21,7 @@ _COUNTED: Final = ("systemInstruction", "tools", "generationConfig", "contents")
 
 
 class VertexGenerate(GeminiGenerate):
-    """A Gemini model on Vertex AI: `w.models.vertex("gemini-2.5-pro", token=…, project="mine")`.
+    """A Gemini model on Vertex: `w.models.vertex("gemini-2.5-pro", token=…, project="mine")`.
 
     A token lasts an hour; `token` may be a function, plain or async, that is asked before every
     request and should keep what it fetched. Project and location may stand in `base_url` instead.

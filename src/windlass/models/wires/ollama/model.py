@@ -42,7 +42,7 @@ _LEVELS: Final = ("low", "medium", "high", "max")
 
 
 class OllamaChat(HttpModel):
-    """A model that Ollama runs: `w.models.ollama("qwen3")`, `w.models.ollama("qwen3", base_url=…)`.
+    """A model that Ollama runs: `w.models.ollama("qwen3", base_url=…)`.
 
     What only Ollama knows goes into `extra`, its options by their bare names:
     `Settings(extra={"num_ctx": 32768, "keep_alive": "30m"})`.
