@@ -97,7 +97,7 @@ def _refuse_links(place: str, linked_folders: bool) -> None:
         raise OSError(None, "it is a symbolic link", place)
     folder = os.path.dirname(place)
     while not linked_folders and (above := os.path.dirname(folder)) not in (folder, ""):
-        # those in the root folder, and those of root for anybody else, are the system's
+        # links in the root folder, and links of root for other users, are the system's
         if os.path.islink(folder) and os.path.dirname(above) != above:
             owner = os.lstat(folder).st_uid
             if owner != 0 or not hasattr(os, "geteuid") or os.geteuid() == 0:

@@ -22,9 +22,9 @@ Outcome: TypeAlias = Literal[
     "invalid",  # the arguments did not fit the schema
     "unknown_tool",
     "timeout",
-    "denied",  # a policy said no; the tool did not start
+    "denied",  # a policy refused; the tool did not start
     "not_run",  # the run went another way before the tool started, or the reply had too many calls
-    "interrupted",  # it had started; nobody knows whether it took effect
+    "interrupted",  # it had started; it is unknown whether it took effect
 ]
 
 
@@ -287,7 +287,7 @@ def _to_json(value: object) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError):
-        return str(value)  # a model of somebody's own may say what is no JSON
+        return str(value)  # a custom model may give what is no JSON
 
 
 def _weigh_part(part: Text | Image | Document) -> int:

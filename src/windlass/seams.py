@@ -23,7 +23,7 @@ strict = False  # tests: a request that breaks I1 raises instead of being mended
 _reached: Callable[[str], None] | None = None
 
 
-_fresh: list[str] = []  # random digits for the next ids: asking the system for each is dear
+_fresh: list[str] = []  # random digits for the next ids: a system call for each is expensive
 if hasattr(os, "register_at_fork"):  # a child must not hand out its parent's
     os.register_at_fork(after_in_child=_fresh.clear)
 

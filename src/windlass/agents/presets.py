@@ -72,9 +72,9 @@ _PRESETS: Final[dict[str, dict[str, Any]]] = {
     },
     "release_captain": _working("tool_using", 3, _adaptive(8, 40, 4)),
 }
-#: How hard each thinks, where its model is told by a level.
+#: The thinking level of each, where its model takes levels.
 _EFFORTS: Final = {"verify": "low"}
-#: One word on thinking silences the preset.
+#: Any of these options replaces the preset's choice of thinking.
 _SAID: Final = frozenset({"thinking", "reasoning_effort", "reasoning_policy", "thinking_policy"})
 _AROUND: Final = ("consent", "rate_limit", "dry_run", "audit_sink", "telemetry", "handoff_sink")
 
@@ -165,7 +165,7 @@ def _switch_mode(budget: Mapping[str, Any], mode: str) -> Any:
         return {**budget, "mode": mode}
     if mode == "fixed":
         return {"mode": mode, "max": budget["max"]}
-    return mode  # the loop will say what is wrong with it
+    return mode  # the loop reports what is wrong with it
 
 
 # --------------------------------------------------------------------------- captains
@@ -231,7 +231,7 @@ class _Instead(Caller):
 def _thinking(name: str, options: Mapping[str, Any], whole: bool) -> Any:
     """Return the thinking option of the preset's model, or None."""
     if not whole and not any(options.get(key) for key in ("model", "provider", "model_tier")):
-        return None  # nobody knows yet who will be asked
+        return None  # the model is not known yet
     caps = resolve_model(ModelOptions.read(options)).capabilities
     if name == "summary":
         off = "disabled" in caps.thinking_modes and not caps.always_thinks

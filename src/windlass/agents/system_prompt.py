@@ -86,7 +86,7 @@ def check_deps(kind: Any, deps: Any) -> None:
         if any(isinstance(deps, get_origin(one) or one) for one in kinds):
             return
     except TypeError:
-        return  # a Protocol, a TypedDict: only a type checker can tell
+        return  # a Protocol, a TypedDict: only a type checker can check it
     names = " or ".join(getattr(one, "__name__", str(one)) for one in kinds)
     raise ConfigError(
         f"this agent needs deps of type {names}, not {safe_repr(deps)}: run(…, deps=…)"

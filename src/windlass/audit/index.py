@@ -46,7 +46,7 @@ class Index:
         """Yield where the index disagrees with the session's journal: the row, and how."""
         listed = self.sessions.get(name)
         if listed is None:
-            return  # deleted while we looked
+            return  # deleted meanwhile
         created, updated, last = listed
         known = self.runs.get(name, {})
         if not (type(created) is type(updated) is float and type(last) is int):

@@ -305,7 +305,7 @@ class _Turns:
         try:
             self._again = True
             while self._again:
-                await asyncio.sleep(0)  # those who end together are sealed together
+                await asyncio.sleep(0)  # sessions that end together are sealed together
                 self._again = False
                 await self._keeper.turn()
         finally:

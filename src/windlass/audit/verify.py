@@ -118,7 +118,7 @@ class _Verification:
             try:
                 head, rows = await self.store.head(name), await self.store.rows(name)
             except NoSuchSession:
-                continue  # deleted while we looked
+                continue  # deleted meanwhile
             except StoreError as error:
                 if not self._others(name, books.get(name)):
                     self.find("journal", str(error), session=name, row=_row_in(str(error)))
@@ -395,7 +395,7 @@ class _Verification:
         if chain is None:
             problem = f"{name}: is gone, and nobody deleted it; it had {end.rows} rows when sealed"
         elif chain.broken:
-            return False  # which has been said
+            return False  # which is reported already
         elif chain.rows < end.rows:
             problem = (
                 f"{name}, row {chain.rows}: its end was cut off, or it is an old copy; "

@@ -147,7 +147,7 @@ class BudgetLayer(Layer):
         try:
             return await meter.begin(model, request)
         except BaseException:
-            self.made -= 1  # nobody is asked
+            self.made -= 1  # no model is called
             raise
 
 

@@ -67,7 +67,7 @@ class Caching(Holding):
             try:
                 good = repair_reply(response)
             except Exception:
-                return response  # no reply at all: whoever asked will find out
+                return response  # no reply at all: the caller handles it
             if good.stop_reason in WHOLE:
                 await layer.put(key, with_price(self.model, request, good), secrets_of(self.model))
         return response
@@ -115,7 +115,7 @@ class Cache(Layer):
             return
         self._unwritten.append(LayerRedactor(secrets).value(kept))
         if self._writing:
-            return  # whoever writes takes it along: a session has one writer
+            return  # the current writer stores it too: a session has one writer
         self._writing = True
         try:
             while self._unwritten:
@@ -153,7 +153,7 @@ class Cache(Layer):
             except NoSuchSession:
                 entries = []
         if self._read:
-            return  # somebody else has read it meanwhile
+            return  # another task has read it meanwhile
         self._read = True
         for entry in entries:
             if type(entry) is Noted and entry.name == NOTE:

@@ -68,7 +68,9 @@ _under_way: ContextVar[_Asking | None] = ContextVar("windlass_call", default=Non
 
 _SETTINGS = Settings.__struct_fields__
 _OWN = ("model", "provider", "messages", "tools", "tail")
-RESERVED = frozenset({"suspended", "cancelling"})  # only a run that really waits may say so
+RESERVED = frozenset(
+    {"suspended", "cancelling"}
+)  # only a run that really waits may have this status
 
 
 class Call(JsonObject):
@@ -149,7 +151,7 @@ async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
 def _with_price(model: Model, request: Request, response: Response) -> Response:
     """Fill in price and name of a model other than the run's own."""
     if type(response) is not Response:
-        return response  # no reply at all: whoever asked will find out
+        return response  # no reply at all: the caller handles it
     response = fill_usage(model, request, response)
     usage = response.usage
     if usage.cost_usd is None:
@@ -318,7 +320,7 @@ def _failure(given: Mapping[str, Any], function: object) -> WindlassError:
     return failed
 
 
-_UNASKED = Usage(cost_usd=0.0)  # a function's own words: no model was paid for them
+_UNASKED = Usage(cost_usd=0.0)  # a function's own text: no model was paid for it
 
 
 def _reply(value: Any, function: object) -> Response:
@@ -382,7 +384,7 @@ def _dict_to_response(value: Mapping[str, Any]) -> Response:
     )
 
 
-# Tells callers which turn of which session a call belongs to.
+# The turn and session of a call, for callers.
 
 
 class TurnTold(Policy[None]):

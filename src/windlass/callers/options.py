@@ -12,7 +12,7 @@ from windlass.json_types import is_mapping
 P = ParamSpec("P")
 Made = TypeVar("Made", covariant=True)
 
-#: Every category of model error that a caller can be told to look for.
+#: Every category of model error that a caller can handle.
 CATEGORIES = (
     "rate_limit",
     "overloaded",

@@ -180,7 +180,7 @@ class Gate:
         """Close the gate after a 429 for as long as the provider asks, and reopen slowly."""
         with self._lock:
             now = seams.monotonic()
-            if ticket.admitted_at >= self.cut_at:  # else it went out before we knew
+            if ticket.admitted_at >= self.cut_at:  # else it was sent before the limit was known
                 self.complaints += 1
                 self.room = max(1.0, min(self.room, self.under_way) / 2)
                 if self.answers and self.cut_at > 0:
@@ -218,7 +218,7 @@ class Gate:
         else:
             try:
                 ticket.loop.call_soon_threadsafe(ticket.wake)
-            except RuntimeError:  # its loop is closed: nobody waits there any more
+            except RuntimeError:  # its loop is closed: nothing waits there any more
                 with self._lock:
                     self.line = [entry for entry in self.line if entry[1] is not ticket]
                     heapq.heapify(self.line)

@@ -62,7 +62,7 @@ class SessionOpened(Entry, tag="session", frozen=True):
     """The first entry of every journal."""
 
     session_id: str
-    format: int = 1  # what a journal that does not say is in; whoever opens one says FORMAT
+    format: int = 1  # the format of a journal that names none; new ones name FORMAT
     parent_id: str | None = None
     root_id: str | None = None
     branch_at: int | None = None  # messages kept from the parent, where it was forked at a place
@@ -102,7 +102,7 @@ class RunResumed(Entry, tag="transcript_resume", frozen=True):
     at: str  # the stage it begins at
     attempt: int = 0  # how many times in a row it goes on after a death without anything new
     progress: int = 0  # replies and results of the run and its children so far
-    by: str | None = None  # who resumed it, where that is not whose run it is
+    by: str | None = None  # who resumed it, if not the caller of the run
 
 
 class Suspended(Entry, tag="suspended", frozen=True):
@@ -316,7 +316,7 @@ class Reminded(Entry, tag="system_reminder", frozen=True):
     ttl: int | None = None  # None: of every request
     propagate: Propagate = "none"  # to the agents that this one hands a task to
     source: str = "policy"  # session_start, host, tool, suspend, inherited
-    originating_agent_id: str | None = None  # the session it was first said in
+    originating_agent_id: str | None = None  # the session in which it was first given
 
     @property
     def text(self) -> str:

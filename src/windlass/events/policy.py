@@ -92,7 +92,7 @@ class ToolSearchQueried(Entry, tag="tool_search_query", frozen=True):
     search_id: str
     query: Any
     mode: Literal["native", "client"]
-    strategy: str = "bm25"  # or regex, semantic, host; hosted where the provider does not say
+    strategy: str = "bm25"  # or regex, semantic, host; hosted where the provider names none
 
 
 class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
@@ -239,7 +239,9 @@ class Decorated(Entry, tag="decorated", frozen=True):
 
     start: int
     times: tuple[float, ...]
-    shown: tuple[Message | None, ...] | None = None  # None in it: as it is; None: nobody was asked
+    shown: tuple[Message | None, ...] | None = (
+        None  # None in it: as it is; None: the function was not called
+    )
     made: tuple[MadeUp, ...] = ()
 
 
@@ -281,7 +283,7 @@ class SkillMatched(Entry, tag="skill_matched", frozen=True):
 
     session_id: str
     iteration: int  # counted from 0
-    strategy: str  # metadata, host, embedding: whose scores these are
+    strategy: str  # the source of the scores: metadata, host, embedding
     candidates: tuple[SkillScore, ...]  # the best first
     chosen: tuple[SkillScore, ...]  # those that are to be active now
     reassess: bool = False  # not the first time in this run
@@ -301,7 +303,7 @@ class SkillActivated(Entry, tag="skill_activated", frozen=True):
     reason: str
     description: str = ""
     allowed_tools: tuple[str, ...] = ()
-    mcp: tuple[str, ...] = ()  # servers that it wants; hosts may bring them up
+    mcp: tuple[str, ...] = ()  # servers that it needs; hosts may start them
 
 
 class SkillDeactivated(Entry, tag="skill_deactivated", frozen=True):
@@ -317,7 +319,7 @@ class SkillScopeTools(Entry, tag="skill_scope_tools", frozen=True):
 
     session_id: str
     name: str
-    allowed_tools: tuple[str, ...]  # as the skill says it
+    allowed_tools: tuple[str, ...]  # as written in the skill
     tools: tuple[str, ...]  # that all active skills leave, of the caller's own
     hidden: tuple[str, ...]
 
@@ -353,7 +355,7 @@ class EffectPlanned(Entry, tag="effect_planned", frozen=True):
     diff: tuple[JsonObject, ...] | None = None  # of rows, where the call could be rehearsed
     pinned: JsonObject | None = None  # arguments that the real call gets beside its own
     note: str | None = None
-    asks: tuple[JsonObject, ...] = ()  # who would have asked: rule, reason, about
+    asks: tuple[JsonObject, ...] = ()  # the policies that would have asked: rule, reason, about
     session_id: str | None = None  # of the sub-agent that made it
     rows: tuple[JsonObject, ...] | None = None  # digests of what the diff shows
     mark: int | None = None  # where the audit log ended then
@@ -390,7 +392,7 @@ class UndoBegun(Entry, tag="undo_begun", frozen=True):
     tool: str
     by: str
     effect: str  # how the undo runs: transactional, keyed, plain
-    what: str | None = None  # in words
+    what: str | None = None  # as text
 
 
 class UndoEnded(Entry, tag="undo_ended", frozen=True):

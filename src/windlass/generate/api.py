@@ -191,7 +191,7 @@ class Models:
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, dict(options))
         pieces = self._pieces(asked, lambda sinks: asked.begin(input, sinks))
-        async with aclosing(pieces):  # who leaves us leaves the run
+        async with aclosing(pieces):  # a reader that leaves cancels the run
             async for chunk in pieces:
                 yield chunk
 

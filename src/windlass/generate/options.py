@@ -11,8 +11,8 @@ from windlass.options.group import Option, OptionStruct, read_options
 from windlass.options.index import NAMES
 from windlass.options.parse import unknown_option
 
-TOOL_ITERATIONS: Final = 10  # rounds of tools, where nobody says otherwise
-#: What a loop takes and `generate` says otherwise, or has no use for.
+TOOL_ITERATIONS: Final = 10  # the default number of rounds of tools
+#: Options of a loop that `generate` replaces, or has no use for.
 _REPLACED: Final = {
     "max_iterations": "max_tool_iterations",
     "token_budget": "max_tokens",

@@ -43,7 +43,7 @@ class PreparedCall(msgspec.Struct, frozen=True):
     request: Request
     wanted: OutputPlan | None = None  # the shape that its answer is to have
     past: Past = Past("")
-    continued: int = 0  # messages that were said before this call
+    continued: int = 0  # messages from before this call
     search: Searching | None = None  # the model, where it finds its tools by searching
     who: Who = NOBODY
 

@@ -47,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     cache: bool | None = None  # mark what to cache; None: where a provider charges for misses
     stream: bool = True
     timeout: float | None = None  # seconds for the whole turn
-    task_kind: str | None = None  # for whoever makes the call to look at; no wire sends it
+    task_kind: str | None = None  # for the caller; no wire sends it
     extra: JsonObject | None = None  # merged into the provider's own request body
 
 
@@ -94,7 +94,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     stop_reason: StopReason = "end_turn"
     model: str | None = None  # as the provider names it
     native_id: str | None = None  # the provider's id of the reply
-    provider: str | None = None  # who answered, where that is not who was asked
+    provider: str | None = None  # the model that answered, if not the one called
     via: str | None = None  # how, where not by asking: "cache", "fallback", "escalation"
     asides: tuple[Aside, ...] = ()  # other replies that were paid for on the way
     attempts: int = 1  # how often the provider was asked for it
@@ -143,7 +143,7 @@ class Model:
     native_tools: bool = True
     remote: bool = False  # behind a network, so that a failed call is worth trying again
     context_window: int | None = None
-    reports_parts: bool = False  # it says by itself what came of a reply that broke off
+    reports_parts: bool = False  # it reports by itself the received part of a broken reply
 
     #: Where it is asked. Calls to two addresses share nothing: no cached reply, no circuit, no pace.
     address: ClassVar[str] | str = ""

@@ -20,8 +20,8 @@ log = logging.getLogger("windlass")
 LEAST_SHARE = 1 / 50
 _BYTES = 4 / LEAST_SHARE  # of a request, that cannot be one token
 _CALL = 80  # characters around the arguments of a call: 20 tokens
-_FEW = 200  # tokens of a reply; less is compared with its words
-_uncounted: set[tuple[str, str]] = set()  # models of which it was said that they do not count
+_FEW = 200  # tokens of a reply; fewer are compared with its text
+_uncounted: set[tuple[str, str]] = set()  # models that were reported not to count
 _frames: dict[int, tuple[ref[Frame], int]] = {}
 _encode = msgspec.json.Encoder().encode
 

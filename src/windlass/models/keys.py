@@ -28,7 +28,7 @@ def learn_keys(redactor: Redactor, learned: Learned, model: Model) -> None:
                     one, _forget, weakref.ref(redactor), learned, id(one)
                 ).atexit = False
             except TypeError:
-                pass  # nobody is told when it is gone: its keys are kept
+                pass  # it cannot be tracked: its keys are kept
         learned[id(one)] = tuple(dict.fromkeys((*(known or ()), *secrets)))
         for secret in learned[id(one)][len(known or ()) :]:
             redactor.add(secret)

@@ -19,7 +19,7 @@ from windlass.models.history import repair
 from windlass.models.wires.base import HttpModel
 from windlass.models.wires.rules import Data, Rejected
 
-_NEXT: Final = Message("user", (Text("Continue."),))  # what somebody would say next
+_NEXT: Final = Message("user", (Text("Continue."),))  # a next user message
 _OWN_WORDS: Final = "the request ends in the model's own words"
 
 
@@ -28,7 +28,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     provider: str
     model: str
-    refused: str | None = None  # why, in the provider's words
+    refused: str | None = None  # the provider's reason
     repaired: tuple[str, ...] = ()  # what would be refused, had the run not mended it
     lost: tuple[str, ...] = ()  # what is not sent
 

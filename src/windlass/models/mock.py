@@ -21,7 +21,7 @@ from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolResu
 from windlass.models.base import Emit, Model, Request, Response, StopReason
 from windlass.usage import Usage
 
-OUTPUT_TOKENS = 30  # of a reply whose entry does not say
+OUTPUT_TOKENS = 30  # of a reply without usage in its entry
 ERRORS: dict[str, type[ModelError]] = {
     kind.category: kind
     for kind in (
@@ -236,7 +236,7 @@ class MockModel(Model):
         if request.settings.stream:
             for event in deltas(message):
                 emit(event)
-                await seams.sleep(0)  # so that whoever watches sees it now
+                await seams.sleep(0)  # so that observers see it now
         return Response(
             message,
             _usage(len(text), entry),

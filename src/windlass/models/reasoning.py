@@ -32,7 +32,7 @@ AUTO: Final[dict[Task, dict[Scale, str]]] = {
 #: Tokens of thinking for a level, where a model takes a number.
 TOKENS: Final = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
 _WORTH: Final = 512  # tokens; fewer are not worth to begin with
-_REPLY: Final = 16_384  # tokens of a reply where nobody says
+_REPLY: Final = 16_384  # default tokens of a reply
 
 # Models that think only on request: `auto` requests it for large problems only.
 _WHEN_ASKED: Final[frozenset[Lowering]] = frozenset({"claude", "nova", "type"})
@@ -66,7 +66,7 @@ def choose(caps: Capabilities, wish: Wish) -> Thinking:
             return None
         return _by_effort(caps, wish.effort)
     if not caps.thinking or not caps.lowering:
-        return None  # it does not think, or nobody knows how it is told to
+        return None  # it does not think, or has no known way to request it
     if wish.policy == "off":
         return _off(caps)
     if wish.policy == "auto":

@@ -29,7 +29,7 @@ class Search(NamedTuple):
 
     search_id: str
     query: Any
-    strategy: str  # bm25, regex; hosted where the provider does not say
+    strategy: str  # bm25, regex; hosted where the provider names none
     tool_names: tuple[str, ...]
 
 

@@ -22,7 +22,7 @@ class Strand:
         self.encoded: dict[str, EncodedMessages] = {}
         self.derived: dict[str, Strand] | None = None
         self.audited = 0  # messages in which every call is known to have its result
-        self.weights: list[int] = []  # characters up to each message, for whoever asks for the size
+        self.weights: list[int] = []  # running total of characters, for size estimates
 
     def append(self, message: Message) -> None:
         """Append a message; text of the user after complete rounds leaves no call to check."""

@@ -107,7 +107,7 @@ class _Kit:
 def _kit(settings: Callable[[], Config]) -> _Kit | None:
     trace: Any = sys.modules["opentelemetry.trace"]
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return None  # the API is there, for some other package, and nobody has set it up
+        return None  # the API is installed for another package, and not set up
     chosen = settings().get(TelemetryConfig)
     if not chosen.enabled:
         return None

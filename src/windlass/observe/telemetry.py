@@ -14,7 +14,7 @@ class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Spans for OpenTelemetry, where the program has set it up."""
 
     enabled: bool = True
-    capture_content: bool = False  # put what was said, asked and answered into spans
+    capture_content: bool = False  # put prompts, replies and results into spans
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ def _check_output(name: str, value: Any) -> Any:
         answer_schema(value, name)
     except ConfigError:
         raise
-    except Exception as error:  # an object may do what it likes when it is looked at
+    except Exception as error:  # an object may raise when it is inspected
         raise ConfigError(f"{name} is a type or a JSON Schema, not {safe_repr(value)}") from error
     return value
 

@@ -32,7 +32,7 @@ from windlass.tools.arguments.validate import Checker, at
 from windlass.tools.schema.shape import Convert, Json, Mismatch
 
 _AGAIN: Final = "That answer cannot be taken:\n{problems}\nGive the whole answer again, corrected."
-_MOST_SAID: Final = 5  # problems in an error's words
+_MOST_SAID: Final = 5  # problems in an error's message
 
 
 class Reading(NamedTuple):
@@ -149,7 +149,7 @@ class OutputPlan(msgspec.Struct, frozen=True):
     def _values_of_text(self, text: str) -> Iterator[Any]:
         yield from json_values(text)
         if self.checker is not None and text.strip():
-            yield _Bare(text.strip())  # a text that nobody put in quotes
+            yield _Bare(text.strip())  # a text without quotes
 
     def _first_that_fits(self, response: Response, values: Iterator[Any]) -> Reading:
         problems: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ class TypedAnswer(Answering):
 
     async def before_finish(self, run: Run, turn: Turn, finish: Finish) -> KeepGoing | None:
         if turn.stop_reason == "refusal":
-            return None  # asking again would not help; the result says that there is no answer
+            return None  # a retry would not help; the result shows that there is no answer
         sentinel = (run.plan.metadata or {}).get("sentinel")
         reading = self.read(turn.message, turn.stop_reason, sentinel)
         if not reading.problems:

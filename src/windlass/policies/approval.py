@@ -29,7 +29,7 @@ from windlass.policies.build import BuildContext, Policies
 from windlass.tools.middleware.call_info import described
 from windlass.tools.result import not_permitted
 
-_HOST = "request_permission"  # who answered, where it does not say which person did
+_HOST = "request_permission"  # the name recorded where no person is named
 
 
 def _check_rules(name: str, value: Any) -> Any:
@@ -115,7 +115,7 @@ class Approval(Policy[None]):
             return Refused(refused, decision.rationale, receipt=told)
         if ask is None:
             if decision.index is None:
-                return None  # no rule speaks of it
+                return None  # no rule matches
             return Granted(decision.rationale, receipt=receipt(decision))
         if self.policy.request_permission is None or parked_by(run, self.name, call.id):
             return ask

@@ -62,7 +62,7 @@ class ClosingAnswer(Policy[None]):
         settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
         request = Request(run.messages, Frame(frame.system, answers, settings))
         for shape in run.plan.moments.before_model:
-            if shape.__self__.lasts:  # who hides something from the model hides it here too
+            if shape.__self__.lasts:  # policies that hide something from the model hide it here too
                 request = await shape(run, request) or request
         try:
             call = RunCall(run, request, closing=True)

@@ -20,7 +20,7 @@ from windlass.tools.middleware.call_info import AskedCall, described
 
 Asked = Callable[[AskedCall], Any | Awaitable[Any]]
 _KEYS = ("allow", "reason")
-_HOST = "consent"  # who answered, where it does not say which person did
+_HOST = "consent"  # the name recorded where no person is named
 
 
 class Consent(Policy[None]):
@@ -38,7 +38,7 @@ class Consent(Policy[None]):
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         tool = run.tools[call.name]
         if parked_by(run, self.name, call.id):
-            return Suspend(f"may {call.name} run?")  # a person has answered: nobody is asked again
+            return Suspend(f"may {call.name} run?")  # a person has answered: do not ask again
         about = described(
             tool, call.arguments, call.id, run.session_id, run.run_id, run.caller_name
         )

@@ -139,7 +139,7 @@ class Decorating(Policy[None]):
             if type(entry) is Decorated:
                 shown.told.update({one.digest: one for one in entry.made})
         known = read_records(entries, ())
-        if any(one.time is None for one in known):  # said before anybody looked at the time
+        if any(one.time is None for one in known):  # from before times were recorded
             known = read_records(entries, await _rows(run))
         if len(known) == len(run.messages.strand.items):
             for one, item in zip(known, run.messages.strand.items, strict=True):
@@ -314,7 +314,7 @@ def read_records(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[M
     fold = ViewFold()
     size = _size(rows)
     known: dict[int, MessageRecord] = {}
-    alive: list[Message] = []  # an id is somebody's only as long as they live
+    alive: list[Message] = []  # an id is valid only while its object is alive
     row, place = 0, 0
     seen: list[Message] = fold.messages
     for number, entry in enumerate(entries):

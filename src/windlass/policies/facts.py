@@ -37,7 +37,7 @@ class Tally(Facts):
     def __init__(self) -> None:
         self.successful: dict[str, None] = {}
         self.rejected: dict[str, None] = {}
-        self.told: Counter[str] = Counter()  # what the model was told, by its kind
+        self.told: Counter[str] = Counter()  # feedback to the model, by kind
         self.talked = 0  # turns in a row without a call
         self._turn()
 
@@ -48,7 +48,7 @@ class Tally(Facts):
         self.ran = 0  # calls that were not held back
         self.proposed: str | None = None
         self.decisions: dict[str, JudgeDecision] = {}
-        self.heard: dict[str, str] = {}  # what the model was told in this turn: kind -> words
+        self.heard: dict[str, str] = {}  # feedback to the model in this turn: kind -> text
         self.warnings: list[StallWarning] = []
         self.step: StepJudgeDecision | None = None
         self.fallback = self.stuck = self._own = False
@@ -120,7 +120,7 @@ class Tally(Facts):
         self.warnings.append(entry)
 
     def _read_fallback(self, entry: NativeToolFallback) -> None:
-        self.fallback = self._own  # a judge may drift too, which is nobody's concern
+        self.fallback = self._own  # drift of a judge does not count
 
     def _drift_refused(self, entry: NativeToolRejected) -> None:
         self.fallback = False

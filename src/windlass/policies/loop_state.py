@@ -89,7 +89,7 @@ def state_of(run: Run, budget: BudgetState, required: Groups = ()) -> LoopState:
 def limit_of(run: Run, extensions: int = 0, most: int | None = None) -> BudgetState:
     """Return the current limit on turns."""
     limit = run.ledger.limits.iterations
-    taken = run.ledger.iterations  # those too whose reply was lost with a process
+    taken = run.ledger.iterations  # also those with a reply that was lost with a process
     limit = taken if limit is None else limit
     return BudgetState(limit, limit if most is None else most, limit - taken, extensions)
 

@@ -63,7 +63,7 @@ class Fallbacks(Facts):
         }
 
     def _reply(self, entry: Replied) -> None:
-        own = entry.purpose is None  # a judge may drift too, which is nobody's concern
+        own = entry.purpose is None  # drift of a judge does not count
         self.replies += own and any(map(is_text_call, entry.message.tool_calls))
 
     def _refusal(self, entry: NativeToolRejected) -> None:

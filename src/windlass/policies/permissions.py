@@ -138,7 +138,7 @@ class PermissionCheck(Policy[Grants]):
             f"may {call.name} run? {ruling.reason}",
             receipt=_receipt("ask", _line(ruling), ruling.reason),
         )
-        if parked_by(run, self.name, call.id):  # a person has answered: nobody is asked again
+        if parked_by(run, self.name, call.id):  # a person has answered: do not ask again
             return ask
         return await self._escalate(run, call, ruling, ask, digest)
 
@@ -155,7 +155,7 @@ class PermissionCheck(Policy[Grants]):
             if inspect.isawaitable(answer):
                 answer = await answer
             grant = _grant(answer)
-        except Exception as error:  # who cannot be asked has not said yes
+        except Exception as error:  # a failed function counts as a no
             why = f"{reason}; on_escalation failed: {error_text(error)}"
             return self._deny(run, call, ruling, why, _HOST, ask)
         if grant == "ask":
@@ -197,7 +197,7 @@ def _record_grant(run: Run, grant: PermissionGrant) -> None:
     run.record(grant)
 
 
-_HOST = "on_escalation"  # who answered, where it does not say which person did
+_HOST = "on_escalation"  # the name recorded where no person is named
 
 
 def _line(ruling: Ruling) -> str:

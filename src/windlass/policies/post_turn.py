@@ -105,7 +105,7 @@ class PostTurn(Policy[ChangedOptions]):
     async def start(self, run: Run) -> None:
         changed: ChangedOptions = run.recall(self)
         if (run.plan.metadata or {}).get(CHANGED):
-            return  # this plan is what came of it
+            return  # this plan is the result of it
         if changed.options or changed.llm_options:
             await self.change(run, changed.options, changed.llm_options)
 
@@ -117,7 +117,7 @@ class PostTurn(Policy[ChangedOptions]):
             return None
         said = _parse_answer(answer)
         message = said.get("message")
-        if message and tally(run).heard.get("post_turn") != message:  # said before a crash
+        if message and tally(run).heard.get("post_turn") != message:  # added before a crash
             run.say(message, "post_turn")
         if said.get("stop"):
             return Stop("done", said.get("stop_reason") or "post_turn_stop")

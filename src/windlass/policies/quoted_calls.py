@@ -23,7 +23,7 @@ WORDS: Final = (
     "run. To call a tool, send the call by itself: not within a sentence, a code fence, a quote or backticks, and "
     "with nothing between several calls. If it was only an example, give your answer again without it."
 )
-MOST: Final = 2  # times in a run that it is said; then the text is the answer
+MOST: Final = 2  # reminders in a run; after that the text is the answer
 
 
 class QuotedCalls(Policy[None]):

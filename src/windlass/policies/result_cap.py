@@ -36,7 +36,7 @@ class ResultCap(Policy[None]):
         return result if shown == content else msgspec.structs.replace(result, content=shown)
 
 
-_DEFAULT = ResultCap()  # shared by all that say nothing else
+_DEFAULT = ResultCap()  # shared by all with default options
 
 
 def build(ctx: BuildContext) -> Policies:

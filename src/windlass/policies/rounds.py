@@ -13,7 +13,7 @@ from windlass.events import Replied, RunStarted
 from windlass.loop.run import Run
 from windlass.messages import Message, Opaque, ToolResult
 
-PINNED: Final = "pinned"  # the kind of a message that nobody may take out of the view
+PINNED: Final = "pinned"  # the kind of a message that must stay in the view
 
 
 def between(messages: Sequence[Message], at: int) -> bool:
@@ -38,7 +38,7 @@ def unanswered_start(messages: Sequence[Message]) -> int:
     while at and messages[at - 1].role != "assistant":
         at -= 1
     if at == len(messages) and at and any(type(b) is Opaque for b in messages[-1].content):
-        at -= 1  # a provider that paused its turn wants its own words back
+        at -= 1  # a provider that paused its turn needs its own reply back
     return round_at(messages, at)
 
 

@@ -399,7 +399,7 @@ def _size(spec: ToolSpec) -> int:
 
 # --------------------------------------------------------------------------- from options
 
-_DEFAULT = Narrowing()  # frozen: all that say nothing else have the same
+_DEFAULT = Narrowing()  # frozen: shared by all with default options
 
 
 def build(ctx: BuildContext) -> Policies:

@@ -21,7 +21,7 @@ from windlass.models.history import audit, repair
 
 ROLES: Final = cast("tuple[str, ...]", get_args(Role))
 _KEYS: Final = ("role", "content", "kind")
-_HIDDEN: Final = "[not shown]"  # the result of a call that somebody made up
+_HIDDEN: Final = "[not shown]"  # the result of an invented call
 
 
 def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
@@ -82,7 +82,7 @@ def is_unchanged(answer: object, view: Sequence[Message]) -> bool:
 
 def _says_something(message: Message) -> bool:
     if message.role == "system":
-        return False  # of instructions alone nobody makes an answer
+        return False  # instructions alone are no request
     return any(type(block) is not Text or block.text.strip() for block in message.content)
 
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 Bytes: TypeAlias = bytes  # `Redactor.bytes` would hide the type inside the class
 
 MARK = "[redacted]"
-SHORTEST_IN_ENVIRONMENT = 8  # nobody said that this one is a secret; only its name looks like it
+SHORTEST_IN_ENVIRONMENT = 8  # only its name suggests that this one is a secret
 DEEPEST = 200  # what is nested deeper is replaced whole rather than looked through
 
 _SECRET_NAME = re.compile(
@@ -130,7 +130,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str | Secret] = ()) -> None:
-        self._secrets: dict[str, int] = {}  # each with the number of those who added it
+        self._secrets: dict[str, int] = {}  # each with the number of times it was added
         self.is_empty = True  # no secret is known
         self._lock = threading.RLock()  # a model may be collected, and its keys forgotten, anywhere
         self._known: Forms | None = None  # made anew at the first search after a change

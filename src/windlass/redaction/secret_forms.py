@@ -15,8 +15,8 @@ from urllib.parse import quote, quote_plus
 import msgspec
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 
-SHORTEST = 6  # a shorter text would turn up in innocent words
-_OPENING = 3  # characters by which a tail is told from a beginning before it is compared
+SHORTEST = 6  # a shorter text would occur in ordinary text
+_OPENING = 3  # characters compared first, before the whole tail
 
 
 class Forms:

@@ -290,7 +290,7 @@ def _left_out(entries: Sequence[JournalEntry], at: int, request: Request) -> lis
     for entry in entries[:at]:
         walk.go(entry)
     if reply.purpose is not None:
-        return []  # whoever asks beside the turn shows what it likes
+        return []  # calls beside the turn have their own messages
     found = list(walk.left_out)
     seen_results = [b for m in request.messages for b in m.content if type(b) is ToolResult]
     found += [note for result, note in walk.trims if result in seen_results]

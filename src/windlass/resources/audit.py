@@ -131,7 +131,7 @@ def ensure(tx: Any) -> None:
 _HEAD = f"SELECT seq, hash FROM {TABLE} WHERE chain = ? ORDER BY seq DESC LIMIT 1 {_OWN}"
 _INTO = ", ".join(f'"{name}"' for name in COLUMNS[1:])
 _INSERT = f"INSERT INTO {TABLE} ({_INTO}) VALUES ({', '.join('?' * len(COLUMNS[1:]))}) {_OWN}"
-_MAKING = 0x57494E444C415353  # the number of a lock that nobody else takes
+_MAKING = 0x57494E444C415353  # the number of a lock that nothing else uses
 _LOCK = f"SELECT pg_advisory_xact_lock(?) {_OWN}"
 
 

@@ -23,7 +23,7 @@ class ConversationTurn(Resource):
     """One turn: who spoke, what was said, which tools were called or answered."""
 
     table = "conversation_turns"
-    verbs = ("get", "search")  # written by `append` alone: what was said is not made up or edited
+    verbs = ("get", "search")  # written by `append` alone: messages are not invented or edited
     max_limit = 500
     audit_reads = False
 
@@ -35,7 +35,7 @@ class ConversationTurn(Resource):
     tool_calls: list[JsonObject] = []
     tool_results: list[JsonObject] = []
     session: str | None = None
-    user: str = ""  # whose conversation it is
+    user: str = ""  # the conversation it belongs to
     message: JsonObject = {}  # as it was, for the next request
 
     def allow_read(self, caller: Caller) -> bool | str:
@@ -57,7 +57,7 @@ class ConversationResource(Resource):
 
     id: str
     title: str = ""
-    user: str = ""  # whose it is; filled in from the caller
+    user: str = ""  # its owner; filled in from the caller
     turns: int = 0
 
     def allow_read(self, caller: Caller) -> bool | str:

@@ -113,7 +113,7 @@ class Field(msgspec.Struct, frozen=True):
     kind: Kind
     nullable: bool
     hint: Any  # as written
-    bare: Any  # without None and what is said beside the type
+    bare: Any  # without None and the annotations of the type
     required: bool
     default: Callable[[], Any] | None
     column: Column

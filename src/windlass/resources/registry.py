@@ -39,7 +39,7 @@ R = TypeVar("R", bound=Resource)
 C = TypeVar("C", bound=type[Resource])
 LONGEST_NAME = 64  # of a tool, with most providers
 
-_exported: dict[str, type[Resource]] = {}  # by whoever no Runtime was around
+_exported: dict[str, type[Resource]] = {}  # exported outside of any Runtime
 
 
 @overload

@@ -40,7 +40,7 @@ class ColumnInfo(msgspec.Struct, frozen=True):
 def ensure(tx: object, plan: ResourcePlan) -> None:
     """Create or extend the table for the class."""
     if plan.layout is not None:
-        return  # the table is somebody else's
+        return  # the table belongs to another program
     there = columns_of(tx, plan.table)
     if not there:
         _create(tx, plan)

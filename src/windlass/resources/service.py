@@ -47,15 +47,13 @@ class ResourceService:
         redactor: Callable[[], Redactor | None],
     ) -> None:
         self.store, self.roles, self.redactor = store, roles, redactor
-        self.plans: Callable[[], frozenset[ResourcePlan]] = (
-            frozenset  # the registry's own says which
-        )
+        self.plans: Callable[[], frozenset[ResourcePlan]] = frozenset  # set by the registry
         self._name = seams.new_id("host")
         self._ready: frozenset[ResourcePlan] = frozenset()
         self._ready_in: Store | None = None
         self._dialect = ""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._lanes: list[int] = []  # chains of host calls that nobody uses now
+        self._lanes: list[int] = []  # chains of host calls that are free now
         self._count = 0
 
     async def prepare(self, store: Store) -> frozenset[ResourcePlan]:

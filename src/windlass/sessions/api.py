@@ -112,7 +112,7 @@ async def agent_session_open(
         try:
             journal = await home.open(key, metadata=metadata, parent_id=above)
             await journal.close()
-        except SessionHeld:  # somebody begins it just now: for this caller, or for another tenant
+        except SessionHeld:  # it is being created just now: for this caller, or for another tenant
             await wait_for_beginner(attempt)
     raise AssertionError("unreachable")
 

@@ -55,8 +55,8 @@ class PendingApproval(msgspec.Struct, frozen=True):
     reason: str | None = None
     receipt: JsonObject | None = None
     expires_at: float | None = None
-    answered: str | None = None  # allow or deny, while nobody has gone on with the session yet
-    answered_by: str | None = None  # who said so
+    answered: str | None = None  # allow or deny, while the session is not resumed yet
+    answered_by: str | None = None  # who answered
 
     @property
     def expired(self) -> bool:

@@ -31,11 +31,11 @@ class UndoStep(msgspec.Struct, frozen=True):
     call_id: str
     tool: str
     arguments: JsonObject
-    effect: str  # transactional, keyed, plain; host: whoever runs the tool
+    effect: str  # transactional, keyed, plain; host: the host runs the tool
     result: ToolResult | None = None
     what: str | None = None
     why: str | None = None
-    outcome: str | None = None  # ok, conflict, denied, error; None: nobody has tried
+    outcome: str | None = None  # ok, conflict, denied, error; None: not tried
     detail: str | None = None
     undone_by: str | None = None
 

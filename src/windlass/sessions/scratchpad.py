@@ -33,7 +33,7 @@ from windlass.policies.scratchpad.pad import Scratch, as_data, read_pad
 from windlass.store.base import Store
 
 _OPTIONS: Final = {"expected_version": optional(number(0, whole=True))}
-_TRIES: Final = 40  # for a session whose journal somebody here holds for a moment
+_TRIES: Final = 40  # waits for a session whose journal is held for a moment
 
 
 async def agent_session_scratchpad(

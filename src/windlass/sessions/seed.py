@@ -191,7 +191,7 @@ def _lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
             line = msgspec.json.decode(piece)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if at == len(pieces):
-                break  # whoever wrote it was killed in the middle of this line
+                break  # the writer was killed in the middle of this line
             raise ConfigError(f"{path}, line {at} is not JSON: {error}") from None
         if not is_object(line) or not isinstance(line.get("type"), str):
             raise ConfigError(f"{path}, line {at} is no line of a transcript: {safe_repr(line)}")

@@ -187,11 +187,11 @@ class _Undoing:
         """Undo what can be undone, in order; a resumed model is told of it."""
         steps = [step for step in self.steps() if chosen is None or step.call_id in chosen]
         if all([step.why is not None for step in steps]):
-            return steps  # and leave the pen with whoever has it
+            return steps  # and leave the session with its writer
         journal = await self.home.open(self.session_id, create=False)
         ended: list[UndoStep] = []
         try:
-            self.entries = journal.entries  # as they are now that nobody else writes
+            self.entries = journal.entries  # as they are now that no other writer changes them
             for step in self.steps():
                 if chosen is not None and step.call_id not in chosen:
                     continue
@@ -254,7 +254,7 @@ class _Undoing:
                 return "error", "an undo of a transactional tool ends with ctx.commit(body)"
             return "ok", None if value is None else self.environment.redact(to_text(value))[:500]
         except StoreError:
-            raise  # nothing more can be written: what was begun says so
+            raise  # nothing more can be written: the recorded start shows it
         except TimeoutError:
             unknown = tool.effect == "plain" and scope.ended is None
             return None if unknown else "error", f"it took longer than {seconds:g} s"
@@ -343,7 +343,7 @@ async def _parent(home: Store, entries: Sequence[JournalEntry]) -> Elsewhere | N
     try:
         return elsewhere(opened.parent_id, await home.read(opened.parent_id))
     except NoSuchSession:
-        return None  # nobody can undo it there any more
+        return None  # it cannot be undone there any more
 
 
 async def _call(undo: Callable[..., Any], args: Any, result: ToolResult, ctx: Any) -> Any:

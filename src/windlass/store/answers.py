@@ -14,8 +14,8 @@ from windlass.events import InboxTaken, JournalEntry, Replied, ToolDecided
 from windlass.json_types import JsonObject, is_object
 from windlass.store.base import InboxItem, InboxKind
 
-HOST = "the host"  # who has answered where nobody is named
-DISCARDED = "discarded"  # what became of a question that nobody may answer any more
+HOST = "the host"  # the name of who answered, where none is given
+DISCARDED = "discarded"  # the state of a question that can no longer be answered
 DISCARD_RULE = "on_pending=discard"  # of the decision that says so
 
 

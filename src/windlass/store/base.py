@@ -61,7 +61,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     status: str | None = None  # of its last run; None while one is under way or was killed
     title: str | None = None  # the first user message, cut
     metadata: JsonObject = {}
-    holder: Holder | None = None  # who writes to it, or did when it was killed
+    holder: Holder | None = None  # its writer, or the last one if that was killed
     alive: bool = False  # the holder is there
 
     @property

@@ -18,7 +18,7 @@ import msgspec
 from windlass import seams
 from windlass.errors import SessionHeld
 
-BEAT_SECONDS = 10.0  # how often a store that holds sessions says that it is there
+BEAT_SECONDS = 10.0  # seconds between heartbeats of a store that holds sessions
 DEAD_SECONDS = 30.0  # after which a process on another machine is taken for dead
 
 
@@ -33,7 +33,7 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     boot: str = ""
     started: int = 0  # in ticks of the kernel since the boot
     space: str = ""  # in which the pid counts
-    opening: int = 0  # tells the openings of one store apart
+    opening: int = 0  # distinguishes the openings of one store
 
     def __str__(self) -> str:
         whose = f" for {self.caller}" if self.caller else ""

@@ -57,8 +57,8 @@ T = TypeVar("T")
 _Gone: TypeAlias = tuple[str, float, list[JournalEntry]]  # a session's id, its end, and entries
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
 FEW = 16  # entries: a turn or two
-MOST_SESSIONS = 128  # let go, whose calls stay on the books
-MOSTAUDITED = 4096  # let go before those, whose decisions about tool calls stay for the audit
+MOST_SESSIONS = 128  # dropped sessions, with calls that stay recorded
+MOSTAUDITED = 4096  # dropped before those, with decisions that stay for the audit
 
 
 class MemoryJournal:
@@ -163,7 +163,7 @@ class MemoryJournal:
         self._coming += (item,)
         try:
             self._loop.call_soon_threadsafe(self.deliver, item)
-        except RuntimeError:  # its loop is closed: nobody is there to be called
+        except RuntimeError:  # its loop is closed: there is nothing to call
             self.deliver(item)
 
     @property
@@ -268,7 +268,7 @@ class MemoryStore:
         if len(self._gone) == MOST_SESSIONS:
             self._keep_decisions(self._gone.popleft())
         self._gone.append(session.to_archive())
-        if len(self._passing) > self._sweep_at:  # now and then: a callback for each would be dear
+        if len(self._passing) > self._sweep_at:  # at intervals: a callback for each is expensive
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
 

@@ -129,7 +129,7 @@ def among(calls: Iterable[ModelCall], which: Which) -> list[ModelCall]:
 
 # --------------------------------------------------------------------------- from a journal
 
-#: A call without the words of its entry.
+#: A call without the text of its entry.
 Slip: TypeAlias = tuple[
     float, RunStarted | None, Usage, str, str, float, float, int, int, str | None, str | None, str
 ]  # at, run, usage, provider, model, cost, latency, attempts, calls, purpose, via, outcome

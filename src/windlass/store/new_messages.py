@@ -28,7 +28,7 @@ class NewMessages:
 
     def __init__(self) -> None:
         self._fold = ViewFold()
-        self._given = False  # what is said now is what the run was given
+        self._given = False  # these messages are the input of the run
 
     def apply(self, entry: JournalEntry) -> list[Message]:
         """Return the messages that this entry adds, in order."""
@@ -45,7 +45,7 @@ class NewMessages:
         before, size = self._fold.messages, len(self._fold.messages)
         self._fold.apply(entry)
         if kind is IterationEnd and self._fold.messages is not before:
-            size -= 1  # a reply was dropped, and what had waited for it is heard
+            size -= 1  # a reply was dropped, and the messages held for it are added
         return self._fold.messages[size:]
 
     @property

@@ -98,7 +98,7 @@ def _sqlite(
     add_tables: bool,
     read_only: bool,
 ) -> Store:
-    from windlass.store.sqlite.store import SqliteStore  # sqlite3 is loaded only by who uses it
+    from windlass.store.sqlite.store import SqliteStore  # sqlite3 is imported only when it is used
 
     name = os.path.realpath(path if folder is None else os.path.join(folder, path))
     key = f"{name} (read only)" if read_only else name
@@ -114,7 +114,7 @@ def _sqlite(
 
 
 def _postgres(url: str, busy_timeout: float) -> Store:
-    from windlass.store.postgres.store import PostgresStore  # and its driver only by who connects
+    from windlass.store.postgres.store import PostgresStore  # and its driver only on connect
 
     with _sharing:
         store = _shared.get(url)
@@ -165,7 +165,7 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Yield the settings that even a trusted project may not make: weaker TLS."""
         url = str(table.get("url", ""))
         if url.lower().startswith(("postgresql:", "postgres:")):
-            from windlass.store.postgres.address import has_weak_tls  # by who has such an address
+            from windlass.store.postgres.address import has_weak_tls  # only for such a URL
 
             if has_weak_tls(url):
                 yield (

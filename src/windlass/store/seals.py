@@ -18,7 +18,7 @@ GRAVES = "windlass_tombstones"
 ANCHORED = "windlass_anchored"
 MOST = 1_000  # ends in one seal; more make several
 _OWN = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
-_MAKING = 0x77696E647365616C  # the number of a lock that nobody else takes
+_MAKING = 0x77696E647365616C  # the number of a lock that nothing else uses
 _LOCK = f"SELECT pg_advisory_xact_lock(?) {_OWN}"
 _SOME = 200  # names in one question
 
@@ -42,7 +42,7 @@ class End(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Seal(msgspec.Struct, frozen=True):
     """The ends of a tenant's chains, sealed together; `hash` covers all other fields."""
 
-    tenant: str  # "" where nobody named one
+    tenant: str  # "" where none was named
     number: int  # from 1, by tenant
     at: float
     ends: tuple[End, ...]

@@ -84,7 +84,7 @@ class Guard:
         self.connection, self.active = connection, False
         self.deadline = 0.0
         self.refused: str | None = None
-        # Asked only when a statement is prepared; ours are cached, so it costs nothing per row.
+        # Called only when a statement is prepared; those of Windlass are cached.
         connection.set_authorizer(self._may)
 
     def run(self, body: Callable[[Any], T], call: Callable[..., T] | None = None) -> T:

@@ -38,7 +38,7 @@ class ViewFold:
         self.messages: list[Message] = [] if messages is None else messages
         self.results: dict[str, ToolResult] = {}
         self.open = False  # the last reply's calls have no answer in the view yet
-        self.held: list[Message] = []  # said meanwhile; heard after the answer
+        self.held: list[Message] = []  # added meanwhile; they follow the results
 
     def hear_held(self) -> None:
         """Append the messages that arrived while calls were open."""
@@ -116,7 +116,7 @@ def _apply_reshape(fold: ViewFold, entry: Reshaped) -> None:
     before, after = fold.messages[: entry.start], fold.messages[entry.stop :]
     fold.messages = [*before, *entry.messages, *after]
     if fold.open and not (fold.messages and fold.messages[-1].tool_calls):
-        fold.hear_held()  # nobody waits for an answer any more
+        fold.hear_held()  # no answer is awaited any more
 
 
 def _reset(fold: ViewFold, _entry: SessionReset) -> None:

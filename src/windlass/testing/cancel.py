@@ -312,7 +312,7 @@ class _Sweep:
 
 
 def _leftover_coroutines(loop: VirtualTimeLoop) -> list[Any]:
-    # An async generator that nobody closed is closed by Python itself, in a task of its own.
+    # An async generator that was not closed is closed by Python itself, in a task of its own.
     coroutines = [task.get_coro() for task in asyncio.all_tasks(loop)]
     return [it for it in coroutines if type(it).__name__ != "async_generator_athrow"]
 

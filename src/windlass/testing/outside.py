@@ -20,7 +20,7 @@ from typing import Any
 class Work(enum.Enum):
     """What a loop may expect from outside."""
 
-    ALONE = "alone"  # there is nobody else
+    ALONE = "alone"  # there is nothing else
     QUIET = "quiet"  # others are there, with nothing to do
     SLEEPS = "sleeps"  # someone holds work, and shows no sign of doing it
     RUNS = "runs"

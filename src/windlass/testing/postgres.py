@@ -279,7 +279,7 @@ def _clear(place: Path) -> None:
 
 
 def _leave(server: Server, pid: int) -> None:
-    if os.getpid() != pid:  # a fork of who uses it
+    if os.getpid() != pid:  # a fork of a user
         return
     with _alone(server.folder):
         users = server.folder / "users"

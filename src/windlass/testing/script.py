@@ -275,7 +275,7 @@ def _as_exception(said: BaseException | type) -> BaseException:
         return said
     if not issubclass(said, BaseException):
         raise ConfigError(f"{said.__name__} is a class but no exception; a reply cannot be one")
-    # A model's errors want words; others may be made without.
+    # A model's errors need a message; others do not.
     return said(f"scripted {said.__name__}") if issubclass(said, ModelError) else said()
 
 

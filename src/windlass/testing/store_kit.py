@@ -231,7 +231,7 @@ class StoreKit(AnswersKit, BooksKit):
             with contextlib.suppress(StaleWriter):
                 await stale.close()
             await add(winner, note(3))
-            with pytest.raises(SessionHeld):  # the end of the old one has let nobody in
+            with pytest.raises(SessionHeld):  # the end of the old one has not released the session
                 await store.open("s")
             await winner.close()
             assert numbers(await store.read("s")) == [1, 3]

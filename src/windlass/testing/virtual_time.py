@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 EPOCH = 1_750_000_000.0  # what the wall clock shows when the loop's own shows START
 START = 1_000.0
-PATIENCE = 0.25  # real seconds for outside work that sleeps: it may wake, or wait for us
+PATIENCE = 0.25  # real seconds for outside work that sleeps: it may wake, or wait for the loop
 LOOKS = 25  # and so many looks at it
 SURE = 0.25  # seconds: a thread that was just woken may not have had a core yet
-STUBBORN = 10.0  # real seconds for outside work that runs, or that alone could wake us
+STUBBORN = 10.0  # real seconds for outside work that runs, or that alone could wake the loop
 
 
 class Deadlock(RuntimeError):
@@ -109,7 +109,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             waited = time.perf_counter() - began
             alone = work is Work.ALONE and (timeout is not None or waited > SURE)
             if alone or (looks > 1 and self._overdue(work, waited, looks, timeout)):
-                if events := select(0.0):  # whoever called us and was gone before we looked
+                if events := select(
+                    0.0
+                ):  # a thread that called the loop and ended before the check
                     return events
                 break
             time.sleep(0.00005)  # a thread that was just woken must get the chance to show it
@@ -124,7 +126,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _overdue(self, work: Work, waited: float, looks: int, timeout: float | None) -> bool:
         if work is Work.QUIET:  # to jump is a small thing, to call it a deadlock is not
             return timeout is not None or looks > LOOKS
-        if work is Work.RUNS or timeout is None:  # it alone could wake us
+        if work is Work.RUNS or timeout is None:  # it alone could wake the loop
             return waited > STUBBORN
         # On a busy machine time passes in which none of these threads could run.
         return waited > self._patience and looks > LOOKS

@@ -114,7 +114,7 @@ class FunctionTool(Tool, Generic[P, R]):
             for (name, _), value in zip(plan.positional, first, strict=True)
             if value is inspect.Parameter.empty
         ]
-        if missing:  # possible only when nobody validated
+        if missing:  # possible only without validation
             raise BadArguments(tuple(f"{name}: is required" for name in missing))
         return handler(*first, **mine)
 

@@ -70,7 +70,7 @@ def takes_context(handler: Callable[..., Any], whose: str) -> bool:
     """Check whether a handler is `fn(args, ctx)` rather than `fn(args)`."""
     try:
         parameters = parameters_of(handler)
-    except (ValueError, TypeError):  # a builtin that does not say
+    except (ValueError, TypeError):  # a builtin without a signature
         return False
     positional = [
         one

@@ -52,7 +52,7 @@ _WORDS = frozenset({str, bytes, bytearray})
 _SCALARS = _NUMBERS | _WORDS
 _LISTS = frozenset({list, tuple, set, frozenset})
 _values = cast("Any", dict).values
-_EACH = 4  # characters beside the words of a part
+_EACH = 4  # characters beside the text of a part
 
 
 def charge(value: Any, room: int) -> int:

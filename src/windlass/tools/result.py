@@ -14,7 +14,7 @@ from windlass.tools.render import clean, endless, to_text
 BLOCKS = (Text, Image, Document)
 _QUICK = (int, bool, dict, float, type(None))
 _OUTCOMES: tuple[object, ...] = get_args(Outcome)
-_LONGEST = 8192  # bytes of an error's words
+_LONGEST = 8192  # bytes of an error's message
 
 
 def answer(value: Any) -> ToolResult:
@@ -37,7 +37,7 @@ def answer(value: Any) -> ToolResult:
     why = endless(value)
     if why is not None:
         close = getattr(value, "close", None)
-        if callable(close):  # a coroutine nobody will await would warn
+        if callable(close):  # a coroutine that is not awaited would warn
             close()
         return refusal(why)
     return ToolResult(content=to_text(value))

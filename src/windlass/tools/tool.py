@@ -358,7 +358,7 @@ class Tool:
         try:
             if self._check(arguments):
                 return PreparedArguments(arguments, self._misfits(arguments) if self._typed else ())
-        except Exception:  # text that is not Unicode, nesting without end: `problems` says which
+        except Exception:  # text that is not Unicode, nesting without end: `problems` names it
             pass
         return PreparedArguments(arguments, self._problems(arguments))
 
@@ -409,7 +409,7 @@ class Tool:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._error_result(error)  # the handler's own doing: nobody cancelled this call
+            return self._error_result(error)  # raised by the handler: this call was not cancelled
         except (KeyboardInterrupt, GeneratorExit, TestBroken):
             raise
         except BaseException as error:

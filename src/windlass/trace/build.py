@@ -36,7 +36,7 @@ from windlass.trace.model import (
     Turn,
 )
 
-LATEST = 2.5e11  # epoch seconds; a journal that says otherwise is wrong, and is drawn all the same
+LATEST = 2.5e11  # epoch seconds; a journal with other times is wrong, and is drawn all the same
 LONGEST = 1e7  # seconds of one call
 SLACK = 0.005  # seconds that clocks and disks may disagree by
 
@@ -76,7 +76,7 @@ class _Reader:
         self.asked: dict[str, ToolCall] = {}
         self.changed: dict[str, ToolDecided] = {}
         self.begun: dict[str, tuple[float, ToolIntended, int]] = {}
-        self.asking: float | None = None  # a turn has begun and nobody has answered
+        self.asking: float | None = None  # a turn has begun without a reply
 
     def take(self, row: Append) -> None:
         """Place the entries of one append."""

@@ -42,7 +42,7 @@ class Piece(msgspec.Struct, frozen=True):
     share: Share
     label: str  # the tool's name, the message's role, or its kind
     tokens: int  # estimated
-    text: str  # what it says, uncut
+    text: str  # its text, uncut
     number: int | None = None  # of a message in the view, counted from 1
 
 

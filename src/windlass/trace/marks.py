@@ -85,7 +85,7 @@ def _decision(e: events.ToolDecided) -> MarkText | None:
 
 def _verdict(e: events.IterationEnd) -> MarkText | None:
     if e.verdict == "keep_going" and not e.reason:
-        return None  # the next turn says it
+        return None  # the next turn shows it
     words = e.verdict.replace("_", " ")
     why = ", ".join(part for part in (e.status, e.reason) if part)
     tone: Tone = (

@@ -35,7 +35,7 @@ async def reach(patient: ProbedModel) -> Finding:
             return Finding("", "fail", f"the key is not taken: {error}")
         if error.http_status is None and error.category in ("network", "timeout"):
             return Finding("", "fail", str(error))
-        patient.memory["plain"] = error  # somebody is there
+        patient.memory["plain"] = error  # the server answers
         if error.category in ("bad_request", "quota") and error.http_status in (402, 404, 429):
             return Finding("", "fail", str(error))
     seen = patient.memory["plain"]

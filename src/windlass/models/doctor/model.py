@@ -28,7 +28,7 @@ T = TypeVar("T")
 Status: TypeAlias = Literal["pass", "fail", "unsupported", "skipped"]
 KEPT = 256 * 1024  # bytes of one reply that are looked at
 LONGEST = 60.0  # seconds of one call
-PATIENCE = 10.0  # seconds to wait when told to come back later
+PATIENCE = 10.0  # seconds to wait after a rate limit
 A_CALL = Usage(700, 300)  # what a probe uses, roughly; it is held against the limit before the call
 
 
@@ -144,7 +144,7 @@ class ProbedModel:
         try:
             async with asyncio.timeout(min(LONGEST, left)):
                 answer = await asked
-            self.calls += answer is not None  # None: there was nobody to ask
+            self.calls += answer is not None  # None: there was no such endpoint
             return answer
         except TimeoutError:
             raise Timeout(f"no answer within {min(LONGEST, left):g} s") from None

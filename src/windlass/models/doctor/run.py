@@ -143,7 +143,7 @@ async def _run_probe(name: str, probe: Probe, patient: ProbedModel) -> Finding:
         found = Finding(name, "skipped", str(enough))
     except ModelError as error:
         found = _finding_of_error(name, error)
-    except ConfigError as error:  # the wire itself says that this cannot be asked
+    except ConfigError as error:  # the wire itself refuses this request
         found = Finding(name, "unsupported", error_text(error, 200))
     took = seams.monotonic() - started
     return msgspec.structs.replace(found, name=name, seconds=took)
@@ -180,7 +180,7 @@ def _row(findings: Sequence[Finding], known: Capabilities) -> JsonObject:
         order = ("schema", "json", "tool", "prompt")
         facts["structured"] = sorted({*structured, "prompt"}, key=order.index)
     if not facts.keys().isdisjoint(ABILITIES):
-        # the first rule that speaks of any of these speaks of all: what it left out would be lost
+        # the first rule that sets any of these sets all: what it leaves out would be lost
         for key in ABILITIES:
             value: Any = getattr(known, key)
             if value != getattr(_NOTHING, key):

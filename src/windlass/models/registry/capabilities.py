@@ -31,7 +31,7 @@ WIRES: Final[dict[Wire, tuple[str, str]]] = {
     "ollama": ("windlass.models.wires.ollama.model", "OllamaChat"),
     "bedrock": ("windlass.models.wires.bedrock.model", "BedrockConverse"),
 }
-DEFAULT_WIRE: Final[Wire] = "openai_chat"  # what servers of one's own speak
+DEFAULT_WIRE: Final[Wire] = "openai_chat"  # the wire of self-hosted servers
 Search: TypeAlias = Literal["bm25", "regex", "hosted", "client"]
 Mode: TypeAlias = Literal["enabled", "adaptive", "effort", "disabled"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -49,7 +49,7 @@ Lowering: TypeAlias = Literal[
     "template",  # chat_template_kwargs.enable_thinking
     "think",  # think: true, false, or a level
     "prompt_mode",  # prompt_mode: "reasoning"
-    "no_think",  # the words /no_think behind everything the user said
+    "no_think",  # the text /no_think behind every user message
 ]
 
 
@@ -68,7 +68,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     efforts: tuple[Effort, ...] = ()  # the levels it takes, the lowest first
     thinking_budget: tuple[int, int] = (0, 32_768)  # the least and the most tokens
-    always_thinks: bool = False  # cannot be told not to
+    always_thinks: bool = False  # thinking cannot be switched off
     lowering: Lowering = ""  # how all that is written
     interleaved_beta: str = (
         ""  # the feature that lets it think between calls, asked for with thinking
@@ -155,7 +155,7 @@ if TYPE_CHECKING:
         model_match: str
         version_min: Version | None = None
 
-else:  # what a rule may say is what a row of facts holds; what it leaves out stays unsaid
+else:  # a rule may set the fields of a row; the others stay unset
     Rule = msgspec.defstruct(
         "Rule",
         [

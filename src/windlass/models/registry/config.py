@@ -53,7 +53,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     default_model: str | None = None
     model_env: str | None = None
     dialect: str = "plain"  # of the OpenAI wire: how it asks for reasoning, what it refuses
-    also_env: dict[str, tuple[str, ...]] = {}  # what else the wire is told: keyword -> variables
+    also_env: dict[str, tuple[str, ...]] = {}  # other arguments of the wire: keyword -> variables
     key_word: str = "api_key"  # what the wire calls its key
     chat_endpoint: str = ""  # behind the address; empty: as the wire has it
     completion_endpoint: str = ""
@@ -263,7 +263,7 @@ def installed_documents(config: Config, layouts: Layouts) -> Iterator[Document]:
     if (path := _providers_file(config)) is not None:
         document = read_file(path, layouts["llm"])
         yield Document({"llm": document.data}, lambda at: document.where(*at[1:]))
-    from importlib.metadata import entry_points  # reads mail's modules: only for who asks
+    from importlib.metadata import entry_points  # imports the mail modules: only when needed
 
     for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         yield _from_point(point, layouts)

@@ -20,7 +20,7 @@ from windlass.models.registry.registry import current_registry
 from windlass.usage import Usage
 
 _log = logging.getLogger("windlass")
-_unpriced: set[tuple[str, str]] = set()  # models of which it was said that nobody knows their price
+_unpriced: set[tuple[str, str]] = set()  # models whose unknown price was reported
 
 
 class Grade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,7 +86,7 @@ class Tariff(msgspec.Struct, frozen=True):
         return tokens / 1_000_000 + usage.gpu_ms / 1000 * self.gpu_second
 
 
-#: Servers of one's own: what they cost is not asked for by tokens.
+#: Self-hosted servers: they have no price per token.
 FREE: Final = frozenset({"ollama", "local", "llamacpp", "mlx", "mock"})
 
 _SAME_MODELS: Final = {"vertex": "gemini", "openai-responses": "openai", "azure": "openai"}
@@ -147,7 +147,7 @@ def tariff(provider: str, model: str) -> Tariff:
             name: value for name, value in msgspec.structs.asdict(rate).items() if value is not None
         }
         if own.keys() & set(_PRICES):
-            prices["long"] = ()  # one's own price is for prompts of every length
+            prices["long"] = ()  # a configured price is for prompts of every length
         prices |= own
     return Tariff(**prices)
 
@@ -167,7 +167,9 @@ def price_usage(tariff: Tariff, provider: str, model: str, usage: Usage) -> floa
     if not tariff.known and (provider, model) not in _unpriced:
         _unpriced.add((provider, model))
         endpoint = current_registry().endpoints.get(provider)
-        if provider != "mock" and (endpoint is None or endpoint.key_env):  # one's own costs nothing
+        if provider != "mock" and (
+            endpoint is None or endpoint.key_env
+        ):  # self-hosted models cost nothing
             _log.warning(
                 'nobody knows the price of %s:%s: it counts as $0; set it in [llm.prices."%s:%s"]',
                 provider,

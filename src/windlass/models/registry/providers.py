@@ -178,7 +178,7 @@ def _is_provider(name: str) -> bool:
 def _endpoint(provider: str, base_url: str | None) -> Endpoint:
     if found := ENDPOINTS.get(provider):
         return found
-    if base_url is not None:  # a server of the user's own, spoken to as OpenAI would be
+    if base_url is not None:  # a server of the user's own, with OpenAI's wire
         return Endpoint(provider, DEFAULT_WIRE, base_url, (f"{provider.upper()}_API_KEY",))
     raise ConfigError(
         f"provider {safe_repr(provider)} is not known{nearest(provider, [*ENDPOINTS, 'mock'])}"

@@ -113,7 +113,7 @@ class Source(msgspec.Struct, frozen=True):
     def clean(self, text: str) -> str:
         """Remove keys from a text."""
         for secret in self.secrets:
-            if len(secret) >= 6:  # a shorter one turns up in innocent words
+            if len(secret) >= 6:  # a shorter one occurs in ordinary text
                 text = text.replace(secret, "[key]")
         return _KEY.sub("[key]", text)
 
@@ -182,7 +182,7 @@ def _build_error(
     message = _message(fields)
     kind = _kind(status, code, _text(fields.get("type") or ""), message)
     if kind is QuotaExceeded and status == 429 and _delay(fields) is not None:
-        kind = RateLimited  # Google speaks of billing at every limit, but says when to come back
+        kind = RateLimited  # Google mentions billing at every limit, but gives a retry delay
     if kind is AuthFailed:
         message = f"{message}; {source.key_hint}"
     failed = fields.get("failed_generation")
@@ -212,7 +212,7 @@ def _message(fields: JsonObject) -> str:
     message = _text(fields.get("message") or fields.get("type") or "no explanation")
     metadata = fields.get("metadata")
     if is_object(metadata) and (raw := metadata.get("raw")):
-        message = f"{message}: {_text(raw)}"  # OpenRouter: what the provider behind it said
+        message = f"{message}: {_text(raw)}"  # OpenRouter: the message of the provider behind it
     return message
 
 
@@ -262,7 +262,7 @@ def _wait(headers: Mapping[str, str], fields: JsonObject) -> float | None:
 
 
 def _delay(fields: JsonObject) -> float | None:
-    details = fields.get("details")  # Google says it in the body: [{"retryDelay": "34s"}]
+    details = fields.get("details")  # Google puts it in the body: [{"retryDelay": "34s"}]
     for detail in details if is_list(details) else ():
         delay = detail.get("retryDelay") if is_object(detail) else 0
         if isinstance(delay, str):

@@ -24,7 +24,7 @@ _SIZED: Final = Struct(">H")
 _HEAD: Final = _PRELUDE.size
 _number: Final = int.from_bytes  # high byte first, as all numbers here
 _LEAST: Final = _HEAD + 4  # with the sum at its end
-# by type: true and false have no bytes, 6 and 7 say their length first, a time is milliseconds
+# by type: true and false have no bytes, 6 and 7 begin with their length, a time is milliseconds
 _FIXED: Final = {
     2: Struct(">b"),
     3: Struct(">h"),

@@ -30,7 +30,7 @@ from windlass.models.registry.scope import current_environ
 from windlass.models.transport import base as transport_base
 from windlass.models.transport.base import MAX_REPLY, HttpReply
 
-_WRITE: Final = 256 * 1024  # small pieces go out together: a system call for each would be dear
+_WRITE: Final = 256 * 1024  # small pieces are sent together: a system call for each is expensive
 _INFLATE: Final = 1024 * 1024  # decompressed at a time
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
@@ -118,7 +118,7 @@ class AiohttpTransport:
         if pool is None or pool.session.closed:
             self._pools[loop] = pool = _Pool()
             # A started async generator is finished when its loop is shut down, which is the one
-            # moment at which a pool can still be closed if nobody did it before.
+            # moment at which a pool can still be closed if it was not before.
             pool.keeper = self._keep(loop, pool.session)
             await anext(pool.keeper)
         return pool
@@ -210,7 +210,7 @@ def _proxies(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the proxies that these variables set, as `getproxies` does for the process."""
     named = [(name.lower(), name, value) for name, value in environ.items() if value]
     ends = [(low, name, value) for low, name, value in named if low.endswith("_proxy")]
-    ends.sort(key=lambda one: one[0] == one[1])  # written small, a name has the last word
+    ends.sort(key=lambda one: one[0] == one[1])  # a lower-case name wins
     return {low.removesuffix("_proxy"): value for low, _name, value in ends}
 
 

@@ -56,7 +56,7 @@ class EncodedFrame(msgspec.Struct, frozen=True):
     """A frame as encoded by a wire, up to the first message."""
 
     head: bytes
-    names: dict[str, str]  # tools under a name of the wire's own: wire -> ours
+    names: dict[str, str]  # tools with a name of the wire's own: wire name -> tool name
 
 
 class Access(TypedDict, total=False):

@@ -46,7 +46,7 @@ def open_object(schema: JsonObject, path: str = "the schema") -> str | None:
         free = schema.get("additionalProperties", True)
         if free is not False and not any(word in schema for word in ("$ref", "anyOf", "allOf")):
             if free is True and path == "the schema" and "additionalProperties" not in schema:
-                return None  # a tool without arguments says no more than that it takes an object
+                return None  # a tool without arguments only declares that it takes an object
             return path
     elif isinstance(schema.get("additionalProperties"), dict):
         return path
@@ -181,7 +181,7 @@ def claude_thinking(
 def _lower_thinking(
     caps: Capabilities, options: JsonObject, settings: Settings, limit: int
 ) -> Thinks:
-    modes = caps.thinking_modes or ("enabled",)  # a model that nobody knows: the oldest way
+    modes = caps.thinking_modes or ("enabled",)  # an unknown model: the oldest way
     asked, budget = options.get("effort"), options.get("budget_tokens")
     effort = nearest_level(asked, caps.efforts)
     on_budget = budget is not None or options.get("mode") == "enabled"
@@ -218,7 +218,7 @@ def opener(messages: Sequence[Message]) -> Message | None:
 
 
 def _speaks(block: Block) -> bool:
-    return type(block) is not Text or bool(block.text.strip())  # blank words are not sent
+    return type(block) is not Text or bool(block.text.strip())  # blank text is not sent
 
 
 def nearest_level(asked: object, levels: tuple[str, ...]) -> str | None:

@@ -23,7 +23,7 @@ def thinks_not(asked: bool | JsonObject | None) -> bool:
     """Check whether `settings.thinking` asks for no thinking at all."""
     if not isinstance(asked, dict):
         return asked is False
-    off = (asked.get("mode"), asked.get("type"))  # the second is how Claude's own dict says it
+    off = (asked.get("mode"), asked.get("type"))  # the second is the key in Claude's own dict
     return "disabled" in off or asked.get("effort") == "none"
 
 

@@ -9,7 +9,7 @@ from windlass.json_types import JsonObject, is_object
 from windlass.models.base import Settings
 from windlass.models.wires.json_values import as_dict, as_list, safe_name
 
-# what OpenAI can hold a model to; any other word makes it refuse the whole request
+# keywords that OpenAI can enforce; any other makes it refuse the whole request
 _WORDS: Final = frozenset(
     "type properties required additionalProperties items anyOf $ref $defs definitions enum const"
     " title description pattern format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"

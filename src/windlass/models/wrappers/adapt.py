@@ -58,7 +58,7 @@ class AdaptedModel(Holding):
             system = f"{frame.system}\n\n{words}" if frame.system else words
             return Frame(system, frame.tools, _without(settings, left))
         if settings.response_format is not None and "json" not in caps.structured:
-            left["response_format"] = None  # the words that go with it stay
+            left["response_format"] = None  # the text that goes with it stays
         if not left:
             return frame
         return Frame(frame.system, frame.tools, _without(settings, left))

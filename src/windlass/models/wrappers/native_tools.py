@@ -45,7 +45,7 @@ class Native(Holding):
         content = response.message.content
         if content and type(content[-1]) is ToolCall:
             shown.flush()
-            return response  # the usual turn, seen at a glance
+            return response  # the usual turn, checked cheaply
         if _empty(response):
             shown.flush()
             response = await self._again(request, shown.feed, response)
@@ -81,7 +81,7 @@ def _empty(response: Response) -> bool:
 async def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
     said = response.message.content
     words = next(place for place, block in enumerate(said) if type(block) is Text)
-    # what a provider put behind its words was about words that are now read as something else
+    # native blocks behind the text referred to text that is now parsed as calls
     kept = (*said[:words], *(block for block in said[words:] if type(block) is not Opaque))
     held = msgspec.structs.replace(response, message=Message("assistant", kept))
     read = await read_reply(held, calls)

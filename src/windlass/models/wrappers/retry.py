@@ -92,7 +92,7 @@ class Retrying(Holding):
         finally:
             attempt_under_way.reset(before)
         if type(response) is not Response:
-            return response  # no reply at all: whoever asked will find out
+            return response  # no reply at all: the caller handles it
         return msgspec.structs.replace(response, attempts=in_vain + response.attempts)
 
     def _worth_it(self, error: ModelError) -> bool:

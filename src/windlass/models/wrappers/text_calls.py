@@ -131,7 +131,7 @@ class LineState:
         elif (fence := _FENCE.match(line)) is not None:
             self.quote = False
             self.fence = _Fence(fence[2][0], len(fence[2]), len(fence[1]))
-        else:  # a line of words right after a quote belongs to it, unless it begins something
+        else:  # a line of text right after a quote belongs to it, unless it begins an element
             self.read_words(line)
 
     def read_words(self, words: str) -> None:
@@ -159,7 +159,7 @@ def _closing(opening: re.Match[str]) -> re.Pattern[str]:
 
 class _Scan(NamedTuple):
     blocks: list[CallBlock]  # that start a line, outside fences, quotes and elements
-    inline: list[CallBlock]  # that stand behind words, and end their line
+    inline: list[CallBlock]  # that follow text, and end their line
     fences: list[tuple[int, int]]  # what is inside fences
 
 

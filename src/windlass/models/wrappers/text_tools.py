@@ -31,7 +31,7 @@ from windlass.slices import SHORT, STEPS, Slices, run_at_once, run_in_slices
 from windlass.usage import Usage
 
 _WHOLE_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r(?!\Z)|\n)")
-_NEAR = 3 + len(OPEN)  # characters of a line that say whether a block begins it
+_NEAR = 3 + len(OPEN)  # characters of a line that show whether a block begins it
 
 CONTRACT = """# Tools
 
@@ -63,7 +63,7 @@ class TextTools(Model):
         return self.inner.secrets
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        if not request.frame.tools:  # nobody is to call anything: what it says is text
+        if not request.frame.tools:  # no tools are offered: the reply is text
             return await self.inner.respond(as_text(request), emit)
         written = WithoutCalls(emit)
         response = await self.inner.respond(as_text(request), written.feed)
@@ -94,7 +94,7 @@ def as_text(request: Request) -> Request:
     system = frame.system
     if frame.tools and describe_tools(frame.tools) not in (
         system or ""
-    ):  # else somebody has said it
+    ):  # else it is in the prompt already
         system = (system or "") + contract(frame.tools)
     settings = msgspec.structs.replace(frame.settings, tool_choice=None, parallel_tool_calls=None)
     return Request(
@@ -273,7 +273,7 @@ class WithoutCalls:
     async def finish(self, text: str, calls: Sequence[CallBlock]) -> None:
         """Emit what was held back of a reply, but for its calls."""
         if calls and (streamed := "".join(self.streamed)) != text:
-            # somebody changed the reply after it was streamed
+            # the reply was changed after it was streamed
             calls = await find_calls_in_slices(streamed)
         self.flush(calls)
 

@@ -24,7 +24,7 @@ from windlass.policies.rounds import unanswered_start as fresh
 
 SUMMARY: Final = "summary"  # the kind of a message that stands for others
 BULKY: Final = 2_000  # characters of a result that is worth a reference
-_CALLER: Final = (None, "steer", "follow_up", "resume")  # kinds of what the caller said
+_CALLER: Final = (None, "steer", "follow_up", "resume")  # kinds of the caller's messages
 _PICTURE: Final = 4_800  # characters; about 1,200 tokens
 _HEAD: Final = 200  # characters that stay of a result
 _TOLD: Final = 800  # characters of its lines that look like findings
@@ -313,7 +313,7 @@ def render_message(message: Message, longest: int) -> str:
         elif kind is ToolResult:
             mark = ", failed" if block.is_error else ""
             lines.append(f"RESULT {block.name} ({block.id}{mark}): {_short(block.text, longest)}")
-        elif kind is not Thinking:  # what was only thought was never said
+        elif kind is not Thinking:  # thinking alone is no message
             lines.append(f"{message.role.upper()}: [a {kind.__name__.lower()}]")
     return "\n".join(lines)
 

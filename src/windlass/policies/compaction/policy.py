@@ -68,7 +68,7 @@ Callback: TypeAlias = Callable[
     [list[Message], list[Message], CompactionPolicy], Any | Awaitable[Any]
 ]
 
-BASE: Final = 48_000  # tokens of a view, where nobody says another threshold
+BASE: Final = 48_000  # default threshold, in tokens of a view
 _ENOUGH: Final = 0.5  # of the threshold: how small a view is to become
 _CLOSE: Final = 0.75  # of the threshold: what is above would have to be cut again too soon
 _GROWN: Final = 1.25  # times what the last compaction left, before the next one is worth its price
@@ -85,7 +85,7 @@ class _Bounds(NamedTuple):
     frame: Frame
     memory: Compactions | None
     soft: int
-    hard: int | None  # None: nobody knows of a limit
+    hard: int | None  # None: no known limit
     filled: int  # tokens of a turn, as its provider counts them, that fill the window
 
 
@@ -131,7 +131,7 @@ class Compactor(Policy[Compactions]):
         """Check the size of the view, and compact it where that is due."""
         if len(run.messages) & 6 and self.threshold is None:
             if run.model.context_window is None and PURPOSE not in run.memory:
-                return request  # a limit that nobody set is looked at every fourth round
+                return request  # a limit that was not set is checked every fourth round
         memory: Compactions | None = run.memory.get(PURPOSE)
         bounds: _Bounds | None = run.cache.get(_Bounds)
         if bounds is None or bounds.frame is not run.frame or bounds.memory is not memory:
@@ -158,7 +158,7 @@ class Compactor(Policy[Compactions]):
         if not done:
             return request
         frame = run.frame
-        if request.frame is not before:  # somebody shaped it for this call: that stays
+        if request.frame is not before:  # another policy shaped it for this call: that stays
             # only what this call added: the rest may have been left out on purpose
             brought = [tool for tool in frame.tools if tool not in before.tools]
             tools = (*request.frame.tools, *brought)
@@ -428,7 +428,7 @@ def summary_in(answer: object) -> str:
 
 # --------------------------------------------------------------------------- from options
 
-_DEFAULT = Compactor()  # frozen, and shared by all that say nothing else
+_DEFAULT = Compactor()  # frozen, and shared by all with default options
 
 
 def build(ctx: BuildContext) -> Policies:

@@ -34,7 +34,7 @@ class Compactions(msgspec.Struct, frozen=True):
     times: int = 0
     after: int = 0  # tokens that the last one left
     ceiling: int | None = None  # tokens of a view that its provider refused as too long
-    told: bool = False  # it was said why nothing can be done
+    told: bool = False  # it was recorded why nothing can be done
 
 
 class Work:

@@ -57,7 +57,7 @@ class Compressing(Policy[LastAsked]):
             raise ConfigError(
                 f"context_strategy.compress leaves nothing that can be sent: {problems[0]}"
             )
-        if problems:  # a call without its result, say: no provider would take it
+        if problems:  # for example a call without its result, which providers refuse
             run.note(HistoryRepaired(tuple(problems)))
         start, stop, new = find_changed_span(before, after)
         if start == stop and not new:

@@ -122,7 +122,7 @@ def older_half(messages: Sequence[Message]) -> Half | None:
     stop = round_at(messages, min(edge, unanswered_start(messages)))
     places = [at for at in rest if at < stop]
     if all(messages[at].kind == SUMMARY for at in places):
-        return None  # also where there are none; a summary of a summary says nothing new
+        return None  # also where there are none; a summary of a summary is useless
     start = places[0]
     kept = tuple([messages[at] for at in range(start, stop) if at in stay])
     return Half(start, stop, kept, tuple([messages[at] for at in places]))
@@ -191,7 +191,7 @@ def _settings(run: Run, other: Model | None) -> Settings:
 
 
 def _hook(value: object) -> str:
-    return str(value)  # a model of somebody's own may say what is no JSON
+    return str(value)  # a custom model may give what is no JSON
 
 
 _encode = msgspec.json.Encoder(enc_hook=_hook).encode

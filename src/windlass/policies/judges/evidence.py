@@ -19,7 +19,7 @@ from windlass.messages import Message
 from windlass.policies.judges.judge import shorten_text
 from windlass.policies.judges.options import FALLBACK
 
-_LONGEST = 16_000  # characters of what a check says
+_LONGEST = 16_000  # characters of a check's message
 
 
 class Proposal(msgspec.Struct, frozen=True):

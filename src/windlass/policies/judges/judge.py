@@ -34,7 +34,7 @@ async def consult(
     """Ask the judge about the conversation; return its answer and the milliseconds taken."""
     tries = 1 + (run.plan.metadata or {}).get("schema_retries", 0)
     known = tally(run).asides.get(purpose)
-    if known is not None:  # it answered, and the process ended before anybody listened
+    if known is not None:  # it answered, and the process ended before that was used
         verdict = parse_verdict(known.message, schema)
         if verdict or tries == 1:
             return verdict, known.duration_ms
@@ -106,7 +106,7 @@ def _render_message(message: Message) -> str:
                 mark = " (failed)" if block.is_error else ""
                 lines.append(f"RESULT {block.name}{mark}: {shorten_text(block.text)}")
             case _:
-                pass  # a judge hears what was said and done, not what was thought or shown
+                pass  # a judge reads text, calls and results, not thinking or images
     return "\n".join(lines)
 
 

@@ -67,7 +67,7 @@ def _build_judge(ctx: BuildContext, gate: str, judge: CompletionJudge | DoneJudg
         model=ctx.resolve_model(judge.provider, judge.model) if other else None,
         system=choose_prompt(ctx.prompts, prompt, judge.system, f"{gate}.system", SYSTEM),
         fallback=FALLBACK if done else judge.feedback_fallback,
-        cap=judge.max_invocations or None,  # 0 is the word for no cap
+        cap=judge.max_invocations or None,  # 0 means no cap
         cadence=judge.cadence if done else Cadence(),
     )
 

@@ -129,7 +129,7 @@ class StepJudging(Policy[None]):
         session, number = run.session_id, run.iteration
         try:
             answer, took = await consult(run, self.system, VERDICT, "step_judge", self.model)
-        except ModelError as error:  # who only advises must not end the run
+        except ModelError as error:  # an advisory judge must not end the run
             return StepJudgeDecision(session, number, error=error_text(error))
         passed = str(answer.get("verdict", "")).strip().lower() in _PASSES
         return StepJudgeDecision(

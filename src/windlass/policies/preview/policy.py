@@ -383,7 +383,7 @@ class ByPlan(Policy[Claims]):
             run.record(used)
         else:
             try:
-                await run.store_record()  # who is said to use it must be there to go on with it
+                await run.store_record()  # the recorded user must exist, so that it can be resumed
                 why = await _use(run, used, plan.session_id)
             except StoreError as error:
                 return f"the plan could not be taken: {error}"

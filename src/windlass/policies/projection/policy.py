@@ -89,7 +89,7 @@ class Projection(Policy[Projections]):
     async def before_model(self, run: Run, request: Request) -> Request:
         messages = request.messages
         if type(messages) is not View or messages.strand is not run.messages.strand:
-            return request  # somebody shows other messages for this call
+            return request  # another policy shows other messages for this call
         edits = self._propose_edits(run)
         if not edits:
             return request

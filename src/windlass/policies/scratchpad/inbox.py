@@ -58,7 +58,7 @@ def apply_edit(state: Scratch, fields: Mapping[str, Any]) -> tuple[Scratch, Agen
         return state, pad_entry("clear", state)
     try:
         pad = read_pad(fields.get("pad"))
-    except BadPad as error:  # posted by a hand that is not ours
+    except BadPad as error:  # posted by other code
         return state, pad_entry("refused", state, str(error))
     state = Scratch(pad, state.version + 1)
     return state, pad_entry("set", state)

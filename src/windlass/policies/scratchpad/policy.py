@@ -149,7 +149,7 @@ class Scratchpads(Policy[Scratch]):
         recents: Recents = run.cache.setdefault(Recents, Recents(self.recent))
         recent = recents.up_to(run.entries)
         known = refs_of(state.pad, recent)
-        if past.failed is not None:  # and the process ended before that was said
+        if past.failed is not None:  # and the process ended before that was recorded
             run.note(pad_entry("failed", state, past.failed))
             return
         try:

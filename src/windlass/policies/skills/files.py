@@ -175,7 +175,7 @@ def _piece(data: bytes, last: bool) -> tuple[str | None, int]:
     """Decode a piece of a file; return also how many bytes belong to the next one."""
     skipped = 0
     while skipped < min(3, len(data)) and 0x80 <= data[skipped] < 0xC0:
-        skipped += 1  # whoever chose the beginning chose the middle of a character
+        skipped += 1  # the start lies in the middle of a character
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         text = decoder.decode(data[skipped:], last)

@@ -187,7 +187,7 @@ def _fields(keys: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
         fields["paths"] = _globs(fields["paths"], problems)
     for flag, closed in (("disable_model_invocation", True), ("user_invocable", False)):
         if flag not in fields and any(key.replace("-", "_").lower() == flag for key in extra):
-            fields[flag] = closed  # whoever wrote it wanted less, and not more
+            fields[flag] = closed  # the author wanted fewer tools, not more
     return {**fields, "extra": extra} if extra else fields
 
 

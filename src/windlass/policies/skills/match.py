@@ -22,7 +22,7 @@ from windlass.policies.skills.skill import Scoring, Skill, SkillMatch, SkillQuer
 NAMED: Final = 2.0  # for a skill that the prompt names
 PATH: Final = 1.5  # for every glob that fits a file at hand
 _SATURATION: Final = 1.5
-_SHORT: Final = 2  # characters of words that count for nothing
+_SHORT: Final = 2  # length of words that are ignored
 _HALF: Final = 20_000  # characters of a long prompt that are read, at its beginning and at its end
 _WORD = re.compile(r"[^\W_]+")
 _COMMON = frozenset(

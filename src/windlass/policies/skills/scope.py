@@ -12,7 +12,7 @@ from windlass.models.base import Frame, Settings
 from windlass.policies.skills.skill import NAMESPACE, Skill
 from windlass.tools.tool import Tool
 
-_NAMED = 40  # files of a skill that its words name
+_NAMED = 40  # files of a skill that its text names
 
 
 class Surface:
@@ -80,7 +80,7 @@ def _settings(settings: Settings, tools: Sequence[ToolSpec], hidden: frozenset[s
 
 
 def _words(skill: Skill, reader: ToolSpec | None) -> str | None:
-    # a closing tag of its own would let a skill speak in the place of what follows it
+    # a closing tag in its text would let a skill forge what follows it
     parts = [skill.prompt.replace("</skill", "&lt;/skill")] if skill.prompt else []
     if skill.files and reader is not None:
         shown = skill.files[:_NAMED]

@@ -24,18 +24,18 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""  # what it is found by
     when_to_use: str = ""  # what it is found by as well
-    paths: tuple[str, ...] = ()  # globs: who works on such files wants it
+    paths: tuple[str, ...] = ()  # globs: work on such files activates it
     allowed_tools: tuple[str, ...] = ()  # names, `*`, `namespace:<tag>`
     prompt: str = ""
     disable_model_invocation: bool = False  # only a host brings it in, by its name
     user_invocable: bool = True  # may a host?
-    mcp: tuple[str, ...] = ()  # servers it wants; hosts read it
+    mcp: tuple[str, ...] = ()  # servers it needs; for hosts
     on_activate: Hook | None = None
     on_deactivate: Hook | None = None
     license: str | None = None
     compatibility: str | None = None
     metadata: dict[str, Any] = {}
-    extra: dict[str, Any] = {}  # keys of a SKILL.md that are not ours
+    extra: dict[str, Any] = {}  # unknown keys of a SKILL.md
     folder: str | None = None  # where it was read
     files: tuple[str, ...] = ()  # what lies beside its SKILL.md, by paths within the folder
 

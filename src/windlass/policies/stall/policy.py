@@ -53,7 +53,7 @@ def _build_tiers(options: StallOptions) -> LoopTiers | None:
     warn, block, skip = (
         usual if value is None else value for value, usual in zip(given, (2, 3, 4), strict=True)
     )
-    if warn == 0:  # the word for off
+    if warn == 0:  # the value for off
         return None
     if not warn <= block <= skip:
         raise ConfigError(
@@ -89,7 +89,7 @@ class Stall(Policy[None]):
         if found is None and (info := _whole_turns(turn, seen, rules)) is not None:
             action = await _action(rules.on_loop_detected, info)
             if action in ("warn", "inject") and not seen.armed:
-                action = "terminate"  # it was told so, and does it again
+                action = "terminate"  # it was warned, and repeats the call
             found = LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions)
             run.note(found)
         return Stop("stuck", "loop_detected") if found and found.action == "terminate" else None

@@ -93,7 +93,7 @@ class Repeats(Facts):
         self.detected = entry
 
     def _turn_over(self, entry: IterationEnd) -> None:
-        if entry.verdict == "dropped":  # never said, so to speak
+        if entry.verdict == "dropped":  # dropped, so not counted
             self.streak, self.turns, self.texts, self.detected = self._before
 
     def _reply(self, entry: Replied) -> None:

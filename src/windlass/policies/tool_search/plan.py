@@ -142,7 +142,7 @@ def _variant(search: ToolSearch, caps: Capabilities, provider: str, forced: bool
     if search.variant in known:
         return search.variant
     if search.variant == "regex":
-        return None  # a search that the provider words as it likes takes no patterns
+        return None  # a provider's own kind of search takes no patterns
     return next((one for one in known if one in ("hosted", "client")), None)
 
 

@@ -22,7 +22,7 @@ MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-fu
 _MAY_BE_PLAIN: Final = frozenset({"allow", "prefer"})
 _UNVERIFIED: Final = frozenset({"disable", "allow", "prefer", "require"})
 _ALWAYS_TLS: Final = frozenset({"require", "verify-ca", "verify-full"})
-# Where Postgres listens on this machine when nobody says where.
+# Where Postgres listens on this machine by default.
 _USUAL_HOSTS: Final = (
     *(
         f"{os.sep}{folder}"

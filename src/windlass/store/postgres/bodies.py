@@ -103,7 +103,7 @@ class Tx:
     """The transaction of a body: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
 
     __slots__ = ("_connection", "_deadline", "_over", "_prepared", "broken")
-    dialect: Literal["sqlite", "postgres"] = "postgres"  # whose SQL it takes
+    dialect: Literal["sqlite", "postgres"] = "postgres"  # the dialect of its SQL
 
     def __init__(
         self, connection: Connection, prepared: dict[str, Statement], deadline: float
@@ -189,7 +189,7 @@ class Tx:
         try:
             return _wait(asked)
         except Exception as error:
-            if code_of(error) or away(error):  # the server has said no; a bad value it never saw
+            if code_of(error) or away(error):  # the server has refused; it never saw a bad value
                 self.broken = error
             if code_of(error) == "57014":
                 self.broken = too_slow()

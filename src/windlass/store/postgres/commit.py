@@ -39,7 +39,7 @@ class Trial:
     def __init__(self) -> None:
         self.xid: str | None = None
         self.token: str | None = None
-        self.begun = ""  # what the server said to its beginning
+        self.begun = ""  # the server's answer to its beginning
         # Looks whether it was committed; the work sets it, or else a token is left.
         self.happened: Callable[[Connection], Awaitable[bool]] | None = None
 
@@ -78,7 +78,7 @@ async def once(
     """
     patience = Patience(pool.patience)
     value: Any = None
-    last: Trial | None = None  # whose commit was asked for
+    last: Trial | None = None  # with a commit that was requested
     while True:
         if last is None and abandoned is not None and abandoned():
             raise CallerLeft("the caller was cancelled before anything was stored")

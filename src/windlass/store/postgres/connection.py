@@ -13,10 +13,10 @@ from windlass.errors import Corrupt, Full, Locked, StoreError
 from windlass.store.postgres.address import Address
 
 CONNECT_SECONDS = 10
-ANSWER_SECONDS = 30.0  # at least, before a server that says nothing counts as gone
+ANSWER_SECONDS = 30.0  # at least, before a silent server counts as gone
 FIRST_SECONDS = 5.0
 LONGEST_WAIT = 86_400.0  # seconds for a lock, however patient the store is
-OLDEST = 13  # the first that says of any transaction what became of it
+OLDEST = 13  # the first that reports the status of any transaction
 
 log = logging.getLogger("windlass.store")
 
@@ -182,7 +182,7 @@ class Pool:
         for connection in idle:
             try:
                 await connection.close(timeout=2.0)
-            except Exception:  # it is gone, which is what we want
+            except Exception:  # it is gone, as intended
                 connection.terminate()
 
 

@@ -17,7 +17,7 @@ from windlass.store.postgres.queries import mail
 from windlass.store.postgres.schema import CHANNEL
 from windlass.store.threaded.jobs import Line
 
-LOOK_SECONDS = 10.0  # between two looks that nobody has asked for; they also keep the line alive
+LOOK_SECONDS = 10.0  # seconds between regular checks, which also keep the connection alive
 AGAIN_SECONDS = 0.5  # after the connection was lost
 
 log = logging.getLogger("windlass.store")
@@ -41,7 +41,7 @@ class Mail:
         ] = {}  # ids that the writer has been given, and are there yet
         self._told: set[int] = set()
         self._opening, self._at_work = 0, False
-        self._missed: set[int] = set()  # told of while somebody was opening: perhaps his
+        self._missed: set[int] = set()  # notified during an opening, perhaps of that session
         self._wake = asyncio.Event()
         self._listening = False
         self._tried = asyncio.Event()  # it listens, or has found that it cannot now
@@ -91,7 +91,7 @@ class Mail:
     # ----------------------------------------------------------------------- the connection
 
     async def _listen(self) -> None:
-        silent = False  # an outage is told of once
+        silent = False  # an outage is logged once
         while True:
             connection: Connection | None = None
             try:
@@ -165,7 +165,7 @@ class Mail:
         if not asked:
             if self._lines:
                 return
-            await connection.execute("SELECT 1")  # is anybody there?
+            await connection.execute("SELECT 1")  # is the server there?
             return
         before = {sid: self._lines[sid] for sid in asked}
         for sid, items in (await mail(connection, asked)).items():

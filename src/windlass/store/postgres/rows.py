@@ -205,7 +205,7 @@ def plain(value: object) -> Any:
 
 
 def _by_digest(blob: tuple[int, bytes, bytes]) -> bytes:
-    return blob[1]  # two who store the same values wait for each other in one order
+    return blob[1]  # two writers of the same values lock them in one order
 
 
 def _tuples(flat: Sequence[Any], width: int) -> list[tuple[Any, ...]]:

@@ -18,10 +18,10 @@ from windlass.store.postgres.schema_check import (
 from windlass.store.sqlite.model_calls import VIEW
 
 SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
-LOCK = 0x77696E646C617373  # "windlass": who makes or changes the tables holds it
-VALUES_LOCK = LOCK + 1  # shared by who stores large values, held alone by who clears them away
-TOKEN_SECONDS = 86_400.0  # after which nobody asks for a token any more
-# The channel on which posts are told: each schema has its own sessions.
+LOCK = 0x77696E646C617373  # "windlass": held while tables are created or changed
+VALUES_LOCK = LOCK + 1  # shared while large values are stored, exclusive while they are removed
+TOKEN_SECONDS = 86_400.0  # after which no token is looked up any more
+# The channel of notifications: each schema has its own sessions.
 CHANNEL = "'windlass_mail_' || left(encode(convert_to(current_schema()::text, 'UTF8'), 'hex'), 40)"
 RUNS_AT_ONCE = 256  # numbers that a process draws for its runs in one go
 
@@ -107,14 +107,14 @@ CREATE TABLE windlass_calls (
     via text
 );
 {VIEW}"""
-# When stores that hold sessions last said that they are there, by the server's clock.
+# Heartbeats of stores that hold sessions, by the server's clock.
 BEATS = """
 CREATE TABLE windlass_beats (store text PRIMARY KEY, at float8 NOT NULL);
 """
 
 UPGRADES: dict[int, str] = {
     1: "ALTER TABLE windlass_sessions ADD COLUMN holder text;" + BEATS,
-}  # from a version to the next: statements, run by whoever comes first
+}  # from a version to the next: statements, run by the first process
 
 
 KNOWN = TABLES + BEATS
@@ -151,7 +151,7 @@ async def prepare(connection: Connection, address: Address) -> None:
     await connection.execute("BEGIN")
     try:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-        found = _number(await _version(connection), address)  # somebody may have been faster
+        found = _number(await _version(connection), address)  # another process may have been faster
         if found == 0:
             await connection.execute(TABLES + BEATS)
             await connection.execute("INSERT INTO windlass_meta VALUES ('schema', $1)", str(SCHEMA))

@@ -23,7 +23,7 @@ SAFE_PATH: Final = "pg_catalog, pg_temp"
 _VIEW: Final = "windlass_model_calls"
 _VIEW_OF: Final = ("windlass_calls", "windlass_runs")
 
-# Ourselves, the roles we are a member of, superusers and the owner of the database.
+# The current role, its memberships, superusers and the owner of the database.
 _TRUSTED: Final = """
 WITH RECURSIVE mine(oid) AS (
     SELECT oid FROM pg_roles WHERE rolname = current_user
@@ -68,7 +68,7 @@ WITH ours AS (
         c.relforcerowsecurity
     FROM pg_class AS c WHERE c.oid = ANY($1::oid[]) AND c.relname LIKE 'windlass\\_%'
 )"""
-# What would run, or change what we read, when nothing but a plain statement is sent.
+# What would run, or change what is read, when only a plain statement is sent.
 _LIVE: Final = f"""{_OURS}
 SELECT CASE relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
     ELSE 'table of another kind' END, name, name FROM ours

@@ -49,7 +49,7 @@ async def become_writer(connection: Connection, opening: Opening) -> None:
             line.session_id, FORMAT, opening.parent_id, root_id, None, opening.metadata
         )
         found = await _insert(connection, opened, [opened], opening.at, None, line.holder)
-        if found is None:  # somebody else has just made it
+        if found is None:  # another process has just created it
             found = await _next_epoch(connection, opening)
         else:
             opening.entries = [opened]

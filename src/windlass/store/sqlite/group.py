@@ -76,7 +76,9 @@ def fill(
                 call.value = call.work(connection)
         except sqlite3.OperationalError:
             raise
-        except sqlite3.IntegrityError as error:  # nothing of ours does that to a sound file
+        except (
+            sqlite3.IntegrityError
+        ) as error:  # no statement of Windlass does that to a sound file
             call.error = Corrupt(f"the file contradicts itself ({error}); restore it from a backup")
             call.error.__cause__ = error
         except Exception as error:

@@ -93,7 +93,7 @@ class Page:
                 run = self.begin(line.session_id, entry)
                 line.asks = (run, entry.provider, entry.model)
                 continue
-            if not run:  # nobody has said which run it is
+            if not run:  # the run is unknown
                 run = self.begin(line.session_id, None)
             assert not isinstance(entry, RunStarted)
             self._call(entry, run, at, line.asks == (run, entry.provider, entry.model))

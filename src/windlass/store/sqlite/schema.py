@@ -103,7 +103,7 @@ CREATE TABLE windlass_calls (
 );
 """
 
-# When stores that hold sessions last said that they are there: for processes on other machines.
+# Heartbeats of stores that hold sessions: for processes on other machines.
 BEATS = """
 CREATE TABLE windlass_beats (store TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 """
@@ -181,7 +181,7 @@ def _to_wal(connection: sqlite3.Connection, busy_timeout: float) -> str:
             _pause.wait(0.002)
 
 
-_pause = threading.Event()  # nobody sets it
+_pause = threading.Event()  # never set
 
 
 def connect_reader(
@@ -271,7 +271,7 @@ def _run_all(connection: sqlite3.Connection, statements: str) -> None:
             connection.execute(statement)
 
 
-# From a version to the next: statements, run by whoever comes first.
+# From a version to the next: statements, run by the first process.
 UPGRADES: dict[int, str] = {
     1: "ALTER TABLE windlass_sessions ADD COLUMN run INTEGER NOT NULL DEFAULT 0;" + BOOKS + VIEW,
     2: "ALTER TABLE windlass_sessions ADD COLUMN holder TEXT;" + BEATS,

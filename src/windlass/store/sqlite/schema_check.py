@@ -25,7 +25,7 @@ JOURNAL_SECONDS: Final = 2.0  # how long a process that makes a store may have a
 _FIRST_PAGE: Final = 4096  # bytes: a file before its first table
 _LARGEST_JOURNAL: Final = 65_536  # bytes of a journal of such a file
 _NAMES_A_FILE: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # at the end of a journal
-_pause = threading.Event()  # nobody sets it
+_pause = threading.Event()  # never set
 
 
 class Layout(NamedTuple):

@@ -284,7 +284,7 @@ class SqliteStore(ServedStore):
             )
 
         connection = connect()
-        if connection is None:  # ours, of an older version: bring it up to this one, once
+        if connection is None:  # Windlass's, of an older version: upgrade it, once
             schema.connect(self.path, self.busy_timeout, identify=self._writer.identify).close()
             connection = connect()
         assert connection is not None

@@ -63,7 +63,7 @@ class Writer:
         self._ended: Callable[[], None] | None = None
         self._news = News()
         self._version, self._mail_seen = -1, 0
-        self._beat_at = -BEAT_SECONDS  # when the store last said that it is there
+        self._beat_at = -BEAT_SECONDS  # the time of the last heartbeat
         self.token = ""  # of the store
         self.read_only = self.add_tables = False
         self.identify: Callable[[Path], str] | None = None

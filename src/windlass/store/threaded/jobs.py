@@ -44,14 +44,14 @@ class Line:
         self.owner, self.session_id, self.loop = owner, session_id, loop
         self.sid = self.epoch = self.mail_seen = 0
         self.done = 0  # rows that are on disk
-        self.awaited = 0  # rows that somebody waits for: set before `done` is looked at
+        self.awaited = 0  # rows that a task waits for: set before `done` is read
         self.stands: Place = NOWHERE  # on disk
         self.next: Place = NOWHERE  # once the group under way is on disk
         self.results: set[str] = set()  # calls that have their result on disk
         self.fresh: set[str] = set()  # and those that have it in the group under way
         self.backlog: deque[Append | Commit] = deque()
         self.bodies = False  # there is a commit in the backlog
-        self.asks: tuple[int, str, str] = (0, "", "")  # a run by number, and whom it asks
+        self.asks: tuple[int, str, str] = (0, "", "")  # a run by number, and its model
         self.holder = ""  # its writer, as it is stored with the session
 
 
@@ -116,7 +116,7 @@ class Commit:
         self.pending, self.body, self.record = pending, body, record
         self.finished, self.index = finished, index
         self.context = contextvars.copy_context()
-        self.claim = [None]  # whoever pops it decides: the writer runs it, or the caller leaves
+        self.claim = [None]  # the one who pops it decides: the writer runs it, or the caller leaves
         self.ours = False  # the writer popped it
         self.unwanted = False  # the caller has left since
         self.value: Any = None

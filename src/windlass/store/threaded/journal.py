@@ -130,7 +130,7 @@ class HandedJournal:
         if self._failed is not None:
             raise _again(self._failed)
         line = self._line
-        line.awaited = self._handed  # first: the writer counts first and then looks who waits
+        line.awaited = self._handed  # first: the writer counts first and then checks for waiters
         if line.done >= self._handed:
             return
         if self._stalled:

@@ -48,7 +48,7 @@ class Outbox:
             return
         try:
             self._put(rows)
-        except StoreError as error:  # closed meanwhile: whoever waits must hear of it
+        except StoreError as error:  # closed meanwhile: waiters must be told
             for line in dict.fromkeys(row.line for row in rows):
                 line.owner.on_settled(line.done, error, True)
 

@@ -34,7 +34,7 @@ class News:
         for loop, news in told.items():
             try:
                 loop.call_soon_threadsafe(_hear, news)
-            except RuntimeError:  # the loop is closed; nobody waits there any more
+            except RuntimeError:  # the loop is closed; nothing waits there any more
                 pass
 
     def not_written(self, line: Line, error: StoreError) -> None:

@@ -31,8 +31,8 @@ Dialect: TypeAlias = Literal[
     "seconds",  # retry-after: 2
     "ms",  # retry-after-ms: 2000
     "date",  # retry-after: Wed, 21 Oct 2026 07:28:00 GMT
-    "reset",  # when the provider's own rate limit header says the next request may come
-    "retry_info",  # Google's error detail in the body, as their OpenAI-shaped door sends it
+    "reset",  # the time of the next request in the provider's own rate limit header
+    "retry_info",  # Google's error detail in the body, as their OpenAI-compatible API sends it
 ]
 
 
@@ -201,7 +201,7 @@ def applies(name: str, wire: WireName, *, stream: bool) -> bool:
         case Status(code="insufficient_quota"):
             return wire in ("openai", "responses")
         case Status(dialect="reset"):
-            # a server of one's own counts no requests, Google says it in the body, Amazon nowhere
+            # self-hosted servers count no requests, Google puts it in the body, Amazon nowhere
             return wire not in ("ollama", "gemini", "vertex", "bedrock")
         case Body("bad_utf8"):
             return wire != "bedrock"  # its frames are summed up, and its replies name no model

@@ -262,7 +262,7 @@ def _fields_with_patterns(schema: object) -> frozenset[str] | None:
             elif key == "properties" and is_object(value):
                 todo += [(item, field) for field, item in value.items()]
             elif key in ("$defs", "definitions"):
-                todo.append((value, None))  # whoever refers to it names the field
+                todo.append((value, None))  # the reference names the field
             elif key in ("$ref", "$dynamicRef") and not str(value).startswith(_DEFINED):
                 return None
             elif key not in _VALUES:
@@ -303,7 +303,7 @@ def _repeats_in(name: str, argument: Any, within: bool) -> int | None:
     elif name == "ATOMIC_GROUP":
         parts = [argument]
     elif name in ("GROUPREF", "GROUPREF_EXISTS"):
-        return None  # what a group held may be as long as it likes
+        return None  # a group may have matched any length
     for part in parts:
         found = _repeats(part, within)
         if found is None:

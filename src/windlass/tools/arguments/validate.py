@@ -31,7 +31,7 @@ from windlass.tools.arguments.patterns import (
 
 MOST_PROBLEMS = 20
 _LONGEST = 300  # characters of one problem
-_MANY = 2_000  # values; of what holds more, the first problem is told
+_MANY = 2_000  # values; with more than that only the first problem is reported
 
 
 class Fault(NamedTuple):

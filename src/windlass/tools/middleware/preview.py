@@ -20,10 +20,10 @@ class Rehearsal(msgspec.Struct, frozen=True):
     result: ToolResult
     diff: tuple[JsonObject, ...] | None = None  # rows: resource, id, {field: [before, after]}
     pinned: JsonObject | None = None  # arguments that the real call must have to do the same
-    changes: tuple[Any, ...] = ()  # for rehearsals after this one, by whoever understands them
+    changes: tuple[Any, ...] = ()  # for previews after this one, by the same kind of tool
     rows: tuple[JsonObject, ...] | None = None  # digests of the rows before and after
     mark: int | None = None  # where the audit log ended
-    touched: int = 0  # where it says that somebody wrote these rows since the plan, if anybody did
+    touched: int = 0  # the entry of a write to these rows since the plan, if any
 
 
 class ExpectedRows(msgspec.Struct, frozen=True):

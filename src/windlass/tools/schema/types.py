@@ -269,7 +269,7 @@ class Shapes:
             ref: Json = {"$ref": f"#/$defs/{unique}"}
             done: list[Convert | None] = []
 
-            def later(value: object) -> Any:  # for whoever refers to it before it is built
+            def later(value: object) -> Any:  # for references to it before it is built
                 return done[0](value) if done[0] else value
 
             self._named[key] = Shape(ref, later)
@@ -352,7 +352,7 @@ def _dict(key: Shape, value: Shape, build: Callable[[Any], Any] | None) -> Shape
         schema["propertyNames"] = {"enum": [str(name) for name in key.schema["enum"]]}
     elif kind == "integer":
         schema["propertyNames"] = {"pattern": "^-?[0-9]+$"}
-    if kind in ("integer", "number"):  # JSON has only words as keys
+    if kind in ("integer", "number"):  # JSON has only strings as keys
         of_key = _number_key(int if kind == "integer" else float, key.convert)
     elif kind not in ("string", None) and kind != ["number", "string"]:
         raise Unsupported(dict, "the keys of a JSON object are strings; use `str` for the keys")
@@ -399,7 +399,7 @@ def _enum(cls: type[enum.Enum]) -> Shape:
     by_value = {member.value: member for member in cls if isinstance(member.value, (str, int))}
     if len(by_value) == len(cls):
         members: dict[Any, enum.Enum] = by_value
-    else:  # what JSON cannot say is chosen by its name
+    else:  # what JSON cannot express is chosen by its name
         members = {member.name: member for member in cls}
     schema: Json = {"enum": list(members)}
     if all(isinstance(value, str) for value in members):

@@ -28,7 +28,7 @@ from windlass.tools.search.index import (
 from windlass.tools.search.options import Strategy, ToolSearch
 from windlass.tools.tool import Tool, ToolContext
 
-_LONGEST_NOTE = 500  # characters of what a host's search has to say
+_LONGEST_NOTE = 500  # characters of a host's diagnostic
 _LONGEST_LINE = 120  # of a tool in a listing
 _MOST_ANSWERS = 10_000  # of a host's search that are looked at
 

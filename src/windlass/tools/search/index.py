@@ -33,7 +33,7 @@ LONGEST_QUERY = 2_000  # characters; a model that writes more has mistaken the t
 LONGEST_PATTERN = 500
 
 _K1, _B = 1.5, 0.75
-_RELATED, _ALIKE = 0.5, 0.4  # what a match counts that is not the word itself
+_RELATED, _ALIKE = 0.5, 0.4  # weights of matches that are not the word itself
 _BEHIND = 1 / 3  # of the best score; what fits less is not worth its place in a prompt
 _LIKENESS = 0.6  # shared pieces from which on two words look alike
 _DEEPEST = 4  # levels of a schema whose descriptions are read

@@ -61,7 +61,7 @@ def result_block(result: ToolResult) -> JsonObject:
         if result.content:
             block["content"] = result.content
     elif result.is_error:
-        block["content"] = result.text  # an error is told in words: pictures in it are refused
+        block["content"] = result.text  # an error is text: images in it are refused
     else:
         parts: list[JsonObject] = []
         for part in result.content:
@@ -119,7 +119,7 @@ VERSION: Final = "2023-06-01"
 # a conversation begins with a user message, which may not be empty
 _OPENING: Final = b'{"role":"user","content":[{"type":"text","text":"Begin."}]},'
 _MODEL_FIRST: Final = b'{"role":"assistant"'
-MAX_TOKENS: Final = 16_384  # of a reply, where the settings do not say: the wire wants a number
+MAX_TOKENS: Final = 16_384  # of a reply, where the settings have none: the wire needs a number
 _SEARCHES: Final = ("bm25", "regex")
 # what a request to count tokens may hold
 _COUNTED: Final = frozenset(
@@ -213,7 +213,7 @@ class AnthropicMessages(HttpModel):
         held = body[1:tail]
         self._mark_far(held, messages, skip, mark)
         if self.provider == "anthropic" and not request.tail:
-            # by itself it finds the last block; other servers of the wire may not know the word
+            # Anthropic finds the last block by itself; other servers may not know the field
             body[-1] = b'],"cache_control":' + dumps(mark) + b"}"
         else:
             self._mark_last(held, messages, skip, mark)
@@ -239,7 +239,7 @@ class AnthropicMessages(HttpModel):
         for at in range(len(messages) - 1, skip - 1, -1):
             if next(self._blocks(messages[at].content), None) is not None:
                 if messages[at].role == "assistant":
-                    return  # it goes on with its own words, of which not every block takes a mark
+                    return  # it continues its own reply, where not every block takes a mark
                 place = next(n for n in range(len(held) - 1, -1, -1) if held[n])
                 held[place] = add_cache_mark(held[place], mark)
                 return

@@ -28,7 +28,7 @@ _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",
     "stop_sequence": "stop_sequence",
-    "tool_use": "end_turn",  # without a call in it the turn is over, whatever the word says
+    "tool_use": "end_turn",  # without a call the turn is over, whatever the stop reason is
     "pause_turn": "pause_turn",
     "refusal": "refusal",
 }

@@ -67,7 +67,7 @@ def result_blocks(result: ToolResult, media: bool) -> Iterator[JsonObject]:
                 parts.append({"text": part.text})
     empty = "(see below)" if behind else "(no output)"  # some vendors refuse an empty answer
     block = {"toolUseId": wire_id(result.id), "content": parts or [{"text": empty}]}
-    if result.is_error:  # said only where it matters: some vendors do not know the word
+    if result.is_error:  # sent only where it matters: some vendors do not know the field
         block["status"] = "error"
     yield {"toolResult": block}
     yield from behind
@@ -397,7 +397,7 @@ class BedrockConverse(HttpModel):
 
     def _tool_config(self, frame: Frame) -> JsonObject | None:
         choice, name = wanted_tool(frame.settings, frame)
-        if not frame.tools or choice == "none":  # there is no word for "none": nothing is offered
+        if not frame.tools or choice == "none":  # there is no value for "none": no tool is offered
             return None
         specs: list[JsonObject] = []
         for tool in frame.tools:

@@ -28,7 +28,7 @@ from windlass.usage import NO_USAGE, Usage
 
 _STOPS: Final[dict[str, StopReason]] = {
     "end_turn": "end_turn",
-    "tool_use": "end_turn",  # without a call in it the turn is over, whatever the word says
+    "tool_use": "end_turn",  # without a call the turn is over, whatever the stop reason is
     "max_tokens": "max_tokens",
     "stop_sequence": "stop_sequence",
     "guardrail_intervened": "refusal",
@@ -138,7 +138,7 @@ class ConverseDecoder(Decoder):
             case "initial-response":
                 return False
             case _:
-                pass  # messageStart says nothing new, and the rest is of tomorrow
+                pass  # messageStart has nothing new, and the rest is for the future
         return True
 
     def _failure(self, name: str, data: bytes) -> Exception:

@@ -35,7 +35,7 @@ from windlass.models.wires.json_values import as_dict, as_list, dumps, join_url,
 from windlass.models.wires.no_think import thinks_not
 from windlass.models.wires.parts import inline, schema, set_given, wanted_tool
 
-# How a Gemini model is asked to think: by a budget, by a level, or not at all, as its row says.
+# How a Gemini model is asked to think: by a budget, by a level, or not at all.
 
 
 _LEVELS: Final = ("minimal", "low", "medium", "high")
@@ -245,7 +245,7 @@ class GeminiGenerate(HttpModel):
             parts, role = self._user_parts(message.content), b"user"
         if not parts and message.role != "user":
             return b""  # a content without parts is refused
-        parts = parts or [{"text": ""}]  # somebody who said nothing has still spoken
+        parts = parts or [{"text": ""}]  # an empty message still counts as a turn
         return b'{"role":"' + role + b'","parts":' + dumps(parts) + b"},"
 
     def _model_parts(self, content: Sequence[Block]) -> list[Part]:
@@ -268,7 +268,7 @@ class GeminiGenerate(HttpModel):
                 case ToolResult():
                     pass
         if self.caps.signs_calls or not self.caps.known:
-            _sign(parts)  # a model nobody knows is a new one, and those want it
+            _sign(parts)  # an unknown model is a new one, and those require it
         return parts
 
     def _call(self, call: ToolCall) -> Part:
@@ -295,7 +295,7 @@ class GeminiGenerate(HttpModel):
                     if media and self.caps.media_results:
                         function["parts"] = media
                     else:
-                        others.extend(media)  # a tool may answer in words only here
+                        others.extend(media)  # a tool may answer with text only here
                     results.append({"functionResponse": function})
                 case Text(text):
                     if text:
@@ -384,7 +384,7 @@ def _response(result: ToolResult) -> JsonObject:
             return {"output": text}
         if is_object(value):
             own = value
-            # an object with one of these names in it would be read as if we had put it there
+            # an object with one of these keys would be read as this wrapper
             return {"output": own} if own.keys() & {"output", "error"} else own
     return {"output": text}
 

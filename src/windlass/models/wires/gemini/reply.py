@@ -99,7 +99,7 @@ class GenerateDecoder(Decoder):
         for given in as_list(chunk.get("candidates")):
             candidate = as_dict(given)
             if candidate.get("index") or not candidate:
-                continue  # one answer is all we asked for
+                continue  # only one answer was requested
             self._answered = True
             for part in as_list(as_dict(candidate.get("content")).get("parts")):
                 self._part(as_dict(part))
@@ -181,7 +181,7 @@ class GenerateDecoder(Decoder):
     # ----------------------------------------------------------------------- what it was
 
     def _whole(self, body: JsonObject) -> Response:
-        emit, self.emit = self.emit, silent  # told once, when the whole is made
+        emit, self.emit = self.emit, silent  # emitted once, when the whole is built
         self._take(body)
         self.emit = emit
         return self._response()

@@ -136,7 +136,7 @@ def _check_contents(body: Data, sign: Sign | None, ids: bool, signs: bool) -> No
         for number, part in enumerate(parts):
             _check_part(part, f"contents[{at}].parts[{number}]", ids)
             if part.get("text") == "" and content["role"] == "model":
-                if "thoughtSignature" not in part:  # a user may say nothing, a model may not
+                if "thoughtSignature" not in part:  # a user message may be empty, a model's may not
                     raise Rejected(f"contents[{at}].parts[{number}]: the text is empty")
         if content["role"] == "model":
             _check_signatures(parts, at, sign, signs)

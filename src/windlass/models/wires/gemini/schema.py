@@ -87,7 +87,7 @@ class _Rewriter:
             return alone
         beside = self._of(others, depth)
         if "anyOf" in beside or "properties" in beside:
-            return beside  # Gemini has no word for "both"; what is said here is the narrower
+            return beside  # Gemini cannot express "both"; the narrower one is kept
         return {**beside, "anyOf": [alone]}
 
     def _definition_name(self, pointer: str) -> str | None:

@@ -26,7 +26,7 @@ from windlass.models.wires.no_think import thinks_not, told_not_to_think
 from windlass.models.wires.ollama.reply import LinesDecoder
 from windlass.models.wires.parts import inline, readable, said_error, schema, set_given, wanted_tool
 
-# what has a place of its own in a request; every other word of Ollama's is one of its options
+# top-level fields of a request; every other field of Ollama's is an option
 _TOP: Final = frozenset(
     "format images keep_alive logprobs options raw shift suffix system template think tools"
     " top_logprobs truncate".split()
@@ -262,7 +262,7 @@ def _user_messages(message: Message) -> list[JsonObject]:
                 answer["tool_name"] = safe_name(block.name)
             out.append(answer)
             if not isinstance(block.content, str):
-                # templates show a tool's words only; its pictures follow as the user's
+                # templates show a tool's text only; its images follow as the user's
                 others.extend(part for part in block.content if type(part) is not Text)
         elif type(block) is Text or type(block) is Image or type(block) is Document:
             others.append(block)

@@ -173,7 +173,7 @@ class OpenAIChat(OpenAIShaped):
         if not frame.system:
             return head
         content: Any = frame.system
-        if caches:  # a point of its own: other conversations begin with the same words
+        if caches:  # a point of its own: other conversations begin with the same text
             content = [{"type": "text", "text": frame.system, "cache_control": _CACHED}]
         return head + dumps({"role": caps.system_role, "content": content}) + b","
 
@@ -253,7 +253,7 @@ class OpenAIChat(OpenAIShaped):
                     }
                 )
                 if not isinstance(block.content, str):
-                    # a tool may answer in words only here; its pictures follow as the user's
+                    # a tool may answer with text only here; its images follow as the user's
                     others.extend(part for part in block.content if type(part) is not Text)
             elif type(block) is Text or type(block) is Image or type(block) is Document:
                 others.append(block)

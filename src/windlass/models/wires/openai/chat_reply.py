@@ -30,7 +30,7 @@ STOPS: Final[dict[str, StopReason]] = {
     "stop": "end_turn",
     "eos": "end_turn",
     "end_turn": "end_turn",
-    "tool_calls": "end_turn",  # decided by whether there are calls, not by this word
+    "tool_calls": "end_turn",  # decided by whether there are calls, not by this value
     "function_call": "end_turn",
     "length": "max_tokens",
     "max_tokens": "max_tokens",
@@ -93,7 +93,7 @@ class ChatDecoder(Decoder):
         self._searches: list[JsonObject] = []
         self._calls: list[_Call] = []
         self._last: _Call | None = None
-        self._made: dict[int, ToolCall] = {}  # by place in _calls: those already told
+        self._made: dict[int, ToolCall] = {}  # by index in _calls: those already emitted
         self._chosen: object = None  # the number of the choice that is read, once one has come
         self._finish: str | None = None
         self._usage: JsonObject = {}
@@ -241,7 +241,7 @@ class ChatDecoder(Decoder):
         if error := choice.get("error"):
             raise from_stream(error, self.source)
         message = as_dict(choice.get("message"))
-        emit, self.emit = self.emit, _quiet  # told once, when the whole is made
+        emit, self.emit = self.emit, _quiet  # emitted once, when the whole is built
         self._finish = as_text(choice.get("finish_reason"))
         self._usage = as_dict(body.get("usage"))
         self._id, self._model = as_text(body.get("id")) or None, as_text(body.get("model")) or None

@@ -113,7 +113,7 @@ class TextDecoder(Decoder):
     def _whole(self, body: JsonObject) -> Response:
         if not as_list(body.get("choices")) and "content" not in body:
             raise BadReply(f"the reply holds no text: {dumps(body)[:200]!r}")
-        emit, self.emit = self.emit, _quiet  # told once, when the whole is made
+        emit, self.emit = self.emit, _quiet  # emitted once, when the whole is built
         self._take({**body, "stop": True} if "content" in body else body)
         self.emit = emit
         return self._response()

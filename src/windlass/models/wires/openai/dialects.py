@@ -22,7 +22,7 @@ def openai_shaped(provider: str, base_url: str | None, wire: Wire) -> Endpoint:
     """Return the endpoint of an OpenAI-compatible provider; any `base_url` makes one."""
     known = ENDPOINTS.get(provider)
     if known is not None and known.dialect == "ollama":
-        return msgspec.structs.replace(known, wire="openai_chat")  # its /v1, for who wants it
+        return msgspec.structs.replace(known, wire="openai_chat")  # its /v1, on request
     if known is not None and known.wire in _SHAPES:
         return known
     if base_url is None:
@@ -44,7 +44,7 @@ class Dialect(msgspec.Struct, frozen=True):
     caches: bool = False  # takes cache points, and passes them on
     searches: Literal["", "forwarded", "responses"] = "forwarded"  # where its tool search is
     counts: bool = False  # counts the tokens of a Responses request
-    alternates: bool = False  # wants an assistant's word between a result and a user's
+    alternates: bool = False  # needs an assistant message between a result and a user message
     prefix: bool = False  # goes on with an assistant's message only where it is marked
 
     def echo(self, opaque: JsonObject, text: str, plain: bool) -> JsonObject:
@@ -58,7 +58,7 @@ class Dialect(msgspec.Struct, frozen=True):
         field = opaque.get("field")
         if field not in self.echoes:
             return {}
-        if field == "content":  # a part of what was said, before its words
+        if field == "content":  # a part of the content, before its text
             return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
         return {field: text} if plain else {}
 

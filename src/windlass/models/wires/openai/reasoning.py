@@ -53,7 +53,7 @@ def _level(asked: Asked) -> str:
 
 def _effort(asked: Asked, caps: Capabilities) -> JsonObject:
     if thinks_not(asked):
-        # there is no word for "off" that every model takes: the least it does take comes nearest
+        # no value means "off" for every model: the lowest that it takes comes nearest
         return {"reasoning_effort": caps.efforts[0]} if caps.efforts else {}
     return {"reasoning_effort": _level(asked)}
 

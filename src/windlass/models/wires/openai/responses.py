@@ -171,7 +171,7 @@ class OpenAIResponses(OpenAIShaped):
                         continue
                     items.append(native)
                 case _:
-                    continue  # another provider's, or nothing that a model says
+                    continue  # another provider's, or nothing that a model writes
             spoken = None
         items = [item for item in items if item.get("content") != [] or item["type"] != "message"]
         while items and items[-1].get("type") == "reasoning":
@@ -214,7 +214,7 @@ def _call(call: ToolCall, ours: bool) -> JsonObject:
         "name": safe_name(call.name),
         "arguments": arguments_text(call),
     }
-    # what says that a call is a search stands aside where it goes back as a call like any other
+    # the mark of a search is removed where it is sent back as an ordinary call
     return {**as_dict(call.opaque), **item} if ours else item
 
 

@@ -42,7 +42,7 @@ class _Item:
 
     def __init__(self, data: JsonObject) -> None:
         self.data = data
-        self.done = False  # the server has said it as a whole
+        self.done = False  # the server has sent it whole
         self.parts: dict[tuple[str, int], list[str]] = {}  # what was streamed: kind and place
 
     def join_parts(self, kind: str) -> list[str]:
@@ -83,10 +83,10 @@ class ResponsesDecoder(Decoder):
     def __init__(self, *args: Any, limit: int | None = None, search: str | None = None) -> None:
         super().__init__(*args)
         self._limit = limit  # of tokens, as asked for
-        self._search = search  # the tool that answers searches which we run
+        self._search = search  # the tool that answers searches of the client
         self._items: list[_Item] = []
         self._known: dict[str | int, _Item] = {}  # by id and by place
-        self._ready: list[ToolCall] = []  # already told
+        self._ready: list[ToolCall] = []  # already emitted
         self._final: JsonObject = {}
 
     # ----------------------------------------------------------------------- streams
@@ -204,7 +204,7 @@ class ResponsesDecoder(Decoder):
         streamed = [item.to_item() for item in self._items]
         for item, known in zip(output, streamed, strict=False):
             both = _is_call(item) and item.get("type") == known.get("type")
-            if both and not item.get("call_id"):  # an id that we made up is not made up twice
+            if both and not item.get("call_id"):  # a generated id is not generated twice
                 item["call_id"] = known.get("call_id")
         reply = self._reply(output or streamed)
         if not streamed:

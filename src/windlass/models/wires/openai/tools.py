@@ -28,7 +28,7 @@ from windlass.models.wires.json_values import (
 from windlass.models.wires.parts import schema
 from windlass.models.wires.schema import can_be_strict
 
-SEARCH_ID: Final = "toolsearch-"  # before the provider's id of a search that we run
+SEARCH_ID: Final = "toolsearch-"  # prefix of the provider's id of a search that the client runs
 _SHOWN: Final = 400  # characters of a namespace's description
 
 
