@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.access.facts import strings
+from windlass.access.flow.actions import is_action
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import is_mapping, is_sequence
 
@@ -52,7 +53,7 @@ def has_labels(annotations: Iterable[Mapping[str, Any]]) -> bool:
     return any([labels_of(each) is not None for each in annotations if not _ALL.isdisjoint(each)])
 
 
-def assume_labels(annotations: Mapping[str, Any]) -> frozenset[Label]:
+def assume_labels(name: str, annotations: Mapping[str, Any]) -> frozenset[Label]:
     """What is taken to be true of a tool that says nothing of this, from what else it says."""
     level, kind = annotations.get("side_effect_level"), annotations.get("kind")
     if level == "none" or kind in _HARMLESS:
@@ -61,6 +62,8 @@ def assume_labels(annotations: Mapping[str, Any]) -> frozenset[Label]:
         return frozenset({"reads_private"})  # of this machine or this shop, most likely
     if level == "workspace_write":
         return frozenset()
+    if is_action(name):
+        return frozenset({"sends_out"})  # what it answers is its own
     return frozenset({"reads_untrusted", "sends_out"})  # it may talk to anybody
 
 

@@ -12,7 +12,7 @@ from windlass.policies.approval import Approval
 from windlass.policies.consent import Consent
 from windlass.policies.permissions import PermissionCheck
 from windlass.policies.preview.policy import Beforehand, ByPlan, PlanPins, PlanRef, Preview
-from windlass.policies.taint.policy import ThirdLeg
+from windlass.policies.taint.policy import FlowControl
 from windlass.tools.middleware.agent import delegates
 
 
@@ -40,7 +40,7 @@ def _quiet(policy: Policy[Any]) -> Policy[Any]:
         if lists.on_escalation is not None:
             lists = msgspec.structs.replace(lists, on_escalation=_later)
         return Beforehand(policy, PermissionCheck(lists, policy.name))
-    return Beforehand(policy, policy) if isinstance(policy, (ThirdLeg, Consent)) else policy
+    return Beforehand(policy, policy) if isinstance(policy, (FlowControl, Consent)) else policy
 
 
 def _later(_request: Any) -> str:
