@@ -10,11 +10,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 from windlass.access.facts import CallFacts
+from windlass.access.flow.mentions import find_mentions
+from windlass.access.flow.outgoing import find_items
+from windlass.access.flow.records import split_records
+from windlass.access.flow.words import UserWords
 from windlass.access.guards import find_violation
 from windlass.access.match import CallValues, fits_arguments
 from windlass.access.paths import LONGEST
 from windlass.access.permissions import Permissions, entries_of
-from windlass.access.taint import _contains_words
 from windlass.cli.text import json_text
 from windlass.cli.timeline import steps
 from windlass.errors import BadReply, ModelError
@@ -167,6 +170,19 @@ SECRET_PLACES = (
     "\\",
     "environ/",
 )
+DATES = (
+    "1,",
+    "20 to ",
+    "March ",
+    "the ",
+    "a hundred and ",
+    "at 7 ",
+    "order 1, ",
+    "2026-",
+    "twenty-",
+    "1'",
+)
+ITEMS = ("a.", "a@", "@a", "a-", "1", "DE12 ", "+49 ", "https:", "www.", "(", "1a")
 WORDS = ("a", " ", "\n", "\t", "_", "-", "é", "aa", "ab", ".")
 TERMINAL = (
     "\x1b[",
@@ -537,10 +553,11 @@ PARSERS = (
     Parser("compaction", compact, WORDS, copies=3),
     Parser("scratchpad", plainly, TAGS),
     Parser("excerpts", excerpt, TAGS),
-    Parser("words of the prompt", lambda text: _contains_words("ab", text), WORDS),
-    Parser(
-        "values of the prompt", lambda text: _contains_words(text[: len(text) // 2], text), WORDS
-    ),
+    Parser("words of the user", lambda text: UserWords([text]).names, WORDS),
+    Parser("dates and numbers of the user", find_mentions, DATES),
+    Parser("a value in the words of the user", lambda text: UserWords([text]).says(text), WORDS),
+    Parser("addresses, links and codes", find_items, ITEMS),
+    Parser("records of a result", split_records, WORDS),
     Parser("terminal", clean_text, TERMINAL, "for people"),
     Parser("trace", draw_trace, MARKUP, "for people"),
 )

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from windlass.access.taint import has_labels
+from windlass.access.flow.labels import needs_flow_control
 from windlass.engine.model_options import ModelOptions
 from windlass.loop.policy import Policy
 from windlass.options.index import GROUPS
@@ -84,8 +84,8 @@ def _limits_spending(ctx: BuildContext) -> bool:
     return ctx.limits.tokens is not None or ctx.limits.usd is not None
 
 
-def _has_labelled_tool(ctx: BuildContext) -> bool:
-    return has_labels([tool.annotations for tool in ctx.tools])
+def _needs_flow_control(ctx: BuildContext) -> bool:
+    return needs_flow_control([(tool.name, tool.annotations) for tool in ctx.tools])
 
 
 def _is_bounded(ctx: BuildContext) -> bool:
@@ -135,7 +135,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     # before all who look at a call: what the lists deny need not be asked about
     Feature("policies.permissions"),
     Feature("policies.approval"),
-    Feature("policies.taint", _has_labelled_tool),
+    Feature("policies.taint", _needs_flow_control),
     Part("output", add_answer),  # before the judges: an answer of the wrong type is not judged
     Feature("policies.native_tools"),  # before anybody looks at calls that will not run
     Feature("policies.stall"),  # before the judges: they read its warnings

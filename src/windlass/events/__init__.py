@@ -227,6 +227,7 @@ class ToolDecided(Entry, tag="decision", frozen=True):
     receipt: JsonObject | None = None  # which rule matched, and why it is there
     asks: tuple[JsonObject, ...] = ()  # the questions: their policy, words, receipt and `about`
     answered_by: str | None = None  # the person or the function that answered them
+    scope: Literal["session"] | None = None  # an answer that holds for the rest of the session
 
     @property
     def policy_decision(self) -> JsonObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -10,18 +10,21 @@ from windlass.access.facts import kind_of_argument
 from windlass.access.flow.actions import action_of
 from windlass.access.flow.mentions import parse_number
 from windlass.access.flow.outgoing import find_items
-from windlass.access.flow.records import Record, RecordIndex
+from windlass.access.flow.records import RUN, Record, RecordIndex
 from windlass.access.flow.roles import Role, choices_of, role_of
-from windlass.access.flow.tokens import fold_words
+from windlass.access.flow.tokens import fold, fold_words
 from windlass.access.flow.words import UserWords
 from windlass.errors import safe_repr
 from windlass.json_types import is_mapping, is_sequence
 
-Origin: TypeAlias = Literal["user", "lookup", "host", "default", "untrusted", "private", "unnamed", "unknown"]
-TRUSTED: Final[frozenset[Origin]] = frozenset({"user", "lookup", "host", "default"})
-_RUN: Final = 5  # words in a row that were taken over from a private record
+Origin: TypeAlias = Literal[
+    "user", "lookup", "host", "approved", "untrusted", "private", "unnamed", "secret", "unknown"
+]
+TRUSTED: Final[frozenset[Origin]] = frozenset({"user", "lookup", "host", "approved"})
 _MOST_VALUES: Final = 500  # of a call; nobody names more of them
-_MISSING: Final = object()
+_MOST_LOOKUPS: Final = 50  # records that a sub-agent's answer hands on
+_MOST_WORDS: Final = 200  # of such a record
+Target: TypeAlias = tuple[str, str, str]  # tool, argument, value
 
 
 class Value(NamedTuple):
@@ -47,6 +50,7 @@ class Decision(NamedTuple):
 
     values: tuple[Value, ...]
     reasons: tuple[str, ...]
+    is_refused: bool = False  # somebody said never
 
     @property
     def asks(self) -> bool:
@@ -60,8 +64,14 @@ def decide_call(
     annotations: Mapping[str, Any],
     arguments: Mapping[str, Any],
     known: Known,
+    *,
+    allowed: Collection[Target] = (),
+    refused: Collection[Target] = (),
 ) -> Decision:
-    """Decide about a call with effects, untrusted content being in the context."""
+    """Decide about a call with effects, untrusted content being in the context.
+
+    `allowed` and `refused` are the targets that somebody decided on for the rest of the session.
+    """
     values: list[Value] = []
     reasons: list[str] = []
     fields: Mapping[str, Any] = parameters.get("properties") or {}
@@ -75,7 +85,13 @@ def decide_call(
             reasons += _check_content(leaf, known)
             if writes_file and isinstance(leaf.value, str):
                 reasons += _check_lines(leaf, known)
+        target = (tool, leaf.path, fold(str(leaf.value)))
+        if leaf.role == "target" and target in refused:
+            never = f"somebody said never to {leaf.path} = {safe_repr(leaf.value, 80)}"
+            return Decision(tuple(values), (never,), True)
         origin, source = find_origin(leaf, tool, known)
+        if leaf.role == "target" and origin not in TRUSTED and target in allowed:
+            origin, source = "approved", ""
         value = Value(leaf.path, leaf.role, safe_repr(leaf.value, 80), origin, source)
         values.append(value)
         if leaf.role != "content" and origin not in TRUSTED:
@@ -123,6 +139,55 @@ def _tell(value: Value) -> str:
     return f"{what} {value.argument} = {value.shown} comes {whence}"
 
 
+def decide_read(
+    annotations: Mapping[str, Any], arguments: Mapping[str, Any], known: Known
+) -> Decision:
+    """Decide about a call without effects: an address put together here carries something out."""
+    reasons: list[str] = []
+    for name, value in arguments.items():
+        if not isinstance(value, str) or kind_of_argument(name, annotations) != "url":
+            continue
+        if known.user.says(value) or known.host.says(value):
+            continue
+        given = list(known.records.find(value))
+        if any(record.trust == "trusted" for record in given):
+            continue
+        if not given:
+            reasons.append(f"nobody gave the address {safe_repr(value, 80)}: it may carry data out")
+        elif "?" in value or "@" in value:
+            reasons.append(
+                f"the address {safe_repr(value, 80)} of {given[0].tool} carries data out"
+            )
+    return Decision((), tuple(reasons))
+
+
+def named_targets(
+    tool: str,
+    parameters: Mapping[str, Any],
+    annotations: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+) -> list[Target]:
+    """Return the targets of a call, as an answer for the rest of the session remembers them."""
+    fields: Mapping[str, Any] = parameters.get("properties") or {}
+    return [
+        (tool, leaf.path, fold(str(leaf.value)))
+        for leaf in _leaves(arguments, fields, annotations)
+        if leaf.role == "target"
+    ]
+
+
+def find_lookups(text: str, known: Known) -> tuple[tuple[str, str], ...]:
+    """Return the records of trusted origin that a text has values of: the tool, and the words."""
+    found: dict[str, str] = {}
+    for word in dict.fromkeys(fold_words(text)):
+        if word.isalpha():
+            continue
+        for record in known.records.find(word):
+            if record.is_lookup and len(record.words) <= _MOST_WORDS and len(found) < _MOST_LOOKUPS:
+                found[record.text.strip()] = record.tool
+    return tuple([(tool, words) for words, tool in found.items()])
+
+
 class _Leaf(NamedTuple):
     path: str
     name: str
@@ -142,7 +207,11 @@ def _leaves(
         field = fields.get(name)
         schema: Mapping[str, Any] = field if is_mapping(field) else {}
         role = above or role_of(name, schema, annotations).role
-        if "default" in schema and value == schema["default"] and type(value) is type(schema["default"]):
+        if (
+            "default" in schema
+            and value == schema["default"]
+            and type(value) is type(schema["default"])
+        ):
             continue  # the same as if it were left out
         yield from _inside(value, f"{path}{name}", name, role, schema, annotations)
 
@@ -157,7 +226,7 @@ def _inside(
 ) -> Iterator[_Leaf]:
     if is_mapping(value) and value:
         inner = schema.get("properties")
-        known = inner if is_mapping(inner) else {}
+        known: Mapping[str, Any] = inner if is_mapping(inner) else {}
         above = None if role != "content" else role
         yield from _leaves(value, known, annotations, f"{path}.", above)
         for key in value:
@@ -166,7 +235,9 @@ def _inside(
     elif is_sequence(value) and value:
         items = schema.get("items")
         for one in value:
-            yield from _inside(one, path, name, role, items if is_mapping(items) else {}, annotations)
+            yield from _inside(
+                one, path, name, role, items if is_mapping(items) else {}, annotations
+            )
     else:
         yield _Leaf(path, name, role, value, schema)
 
@@ -195,7 +266,7 @@ def find_origin(leaf: _Leaf, tool: str, known: Known) -> tuple[Origin, str]:
         return "user", ""
     if known.host.names_text(value, leaf.name):
         return "host", ""
-    return _origin_in_records(known.records.find(value), known)
+    return _origin_in_records(known.records.find(value))
 
 
 def _origin_of_number(text: str, leaf: _Leaf, tool: str, known: Known) -> tuple[Origin, str]:
@@ -204,18 +275,20 @@ def _origin_of_number(text: str, leaf: _Leaf, tool: str, known: Known) -> tuple[
         number, leaf.name, tool, target=leaf.role == "target"
     ):
         return "user", ""
-    return _origin_in_records(known.records.find_number(text), known)
+    return _origin_in_records(known.records.find_number(text))
 
 
-def _origin_in_records(records: Iterator[Record], known: Known) -> tuple[Origin, str]:
+def _origin_in_records(records: Iterator[Record]) -> tuple[Origin, str]:
     found: tuple[Origin, str] = ("unknown", "")
     for record in records:
-        if record.trust == "untrusted":
+        if record.trust == "secret":
+            return "secret", record.tool
+        if record.is_lookup:
+            found = ("lookup", record.tool)
+        elif found[0] != "lookup" and record.trust == "untrusted":
             found = ("untrusted", record.tool)
-        elif record.keyed or record.named:
-            return "lookup", record.tool
         elif found[0] == "unknown":
-            found = ("private" if record.private and not record.asked else "unnamed", record.tool)
+            found = ("private" if record.is_hidden else "unnamed", record.tool)
     return found
 
 
@@ -232,18 +305,31 @@ def _check_content(leaf: _Leaf, known: Known) -> Iterator[str]:
 def _is_trusted_item(text: str, known: Known) -> bool:
     if known.user.says(text) or known.host.says(text):
         return True
-    return _origin_in_records(known.records.find(text), known)[0] == "lookup"
+    return _origin_in_records(known.records.find(text))[0] == "lookup"
 
 
 def _find_private(leaf: _Leaf, known: Known) -> Iterator[str]:
+    """Yield the first value or run of words that comes from a record nobody may pass on unasked."""
     words = fold_words(str(leaf.value))
     for place, word in enumerate(words):
-        run = " ".join(words[place : place + _RUN])
-        told = len(word) > 2 and any(letter.isdigit() for letter in word)
-        for text in ([word] if told else []) + ([run] if place + _RUN <= len(words) else []):
-            if known.user.says(text):
-                continue
-            origin, tool = _origin_in_records(known.records.find(text), known)
-            if origin == "private":
-                yield f"{leaf.path} tells {safe_repr(text, 60)} from {tool}, which the user did not name"
-                return
+        record: Record | None = None
+        if len(word) > 2 and any([letter.isdigit() for letter in word]):
+            origin, _ = _origin_in_records(known.records.find(word))
+            if origin in ("private", "secret") and not known.user.says(word):
+                record = next(one for one in known.records.find(word) if one.is_hidden)
+        if record is None and place + RUN <= len(words):
+            run = known.records.find_run(words[place : place + RUN])
+            if (
+                run is not None
+                and run.is_hidden
+                and not known.user.says(" ".join(words[place : place + RUN]))
+            ):
+                record = run
+        if record is not None:
+            what = (
+                "a secret"
+                if record.trust == "secret"
+                else f"{word!r}, which the user did not name,"
+            )
+            yield f"{leaf.path} tells {what} from {record.tool}"
+            return

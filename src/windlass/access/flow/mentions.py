@@ -38,10 +38,12 @@ _DATES: Final = (
     re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)-(?P<day>\d\d)\b"),
     re.compile(r"\b(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>(?:19|20)\d\d)\b"),
     re.compile(
-        rf"\b(?P<before>(?:\d{{1,2}}(?:st|nd|rd|th)?\s*(?:,|to|and|until|till|or|-|–)\s*)*)"
+        rf"\b(?P<before>(?:\d{{1,2}}(?:st|nd|rd|th)?\s*(?:,|to|and|until|till|or|-|–)\s*){{0,9}})"
         rf"(?:the\s+)?{_DAY}\s+(?:of\s+)?{_MONTH}{_YEAR}"
     ),
-    re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?P<after>(?:\s*(?:to|and|-|–)\s*\d{{1,2}})*){_YEAR}"),
+    re.compile(
+        rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?P<after>(?:\s*(?:to|and|-|–)\s*\d{{1,2}}){{0,9}}){_YEAR}"
+    ),
 )
 _MONTH_OF_YEAR: Final = (
     re.compile(rf"\b{_MONTH}(?:\s+of)?\s+(?P<year>(?:19|20)\d\d)\b"),
@@ -161,7 +163,8 @@ def _find_dates(text: str, taken: list[tuple[int, int]]) -> set[tuple[int | None
                 found.add((year, _month(groups["month"]), day))
     years = {year for year, _, _ in found if year is not None}
     if len(years) == 1:  # "from 20 March to 3 April 2026"
-        found |= {(*years, month, day) for year, month, day in found if year is None}
+        [only] = years
+        found |= {(only, month, day) for year, month, day in found if year is None}
     return found
 
 
@@ -186,17 +189,20 @@ def _find_times(text: str, taken: list[tuple[int, int]]) -> set[tuple[int, int]]
 
 def _find_digits(text: str, taken: list[tuple[int, int]]) -> list[Number]:
     found: list[Number] = []
+    dated = {place for begin, stop in taken for place in range(begin, stop)}
     for match in _NUMBER.finditer(text):
-        start, end = match.span("digits")
+        start = match.start("digits")
         value = parse_number(match["digits"])
         if value is None:
             continue
-        if any(begin <= start < stop for begin, stop in taken):
+        if start in dated:
             found.append(Number(value, "date"))
             continue
         tail = (match["tail"] or "").strip()
         after = _WORD.match(text, _skip_space(text, match.end()))
-        found.append(_classify(value, match["sign"] or "", tail, text[:start], after))
+        found.append(
+            _classify(value, match["sign"] or "", tail, text[max(start - 80, 0) : start], after)
+        )
     return found
 
 
@@ -236,7 +242,7 @@ def _skip_space(text: str, place: int) -> int:
 
 def _noun_before(before: str) -> str:
     """Return the noun that a number in a list belongs to: "pull requests 318, 322 and" -> request."""
-    words = _WORD.findall(before[-80:])
+    words = _WORD.findall(before)
     while words and (words[-1] in _LIST_WORDS or words[-1].isdigit()):
         words.pop()
     if not words:

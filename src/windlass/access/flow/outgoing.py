@@ -7,7 +7,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 ItemKind: TypeAlias = Literal["address", "link", "code"]
 
-_LINK: Final = re.compile(r"\b(?:https?|ftp|file|data|javascript)[:：]\S+|\bwww\.\S+", re.IGNORECASE)
+_LINK: Final = re.compile(
+    r"\b(?:https?|ftp|file|data|javascript)[:：]\S+|\bwww\.\S+", re.IGNORECASE
+)
 _EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _HANDLE: Final = re.compile(r"(?<![\w@/.])@[\w][\w.-]{1,}")
 _HOST: Final = re.compile(
@@ -17,7 +19,10 @@ _HOST: Final = re.compile(
 )
 _PHONE: Final = re.compile(r"(?<![\w.])(?:\+|00)\d[\d ()/-]{6,}\d")
 _IBAN: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}\b")
-_CODE: Final = re.compile(r"(?<![\w.-])(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{7,}(?![\w-])|(?<![\w.,-])\d{9,}(?![\w,-])", re.IGNORECASE)
+_CODE: Final = re.compile(
+    r"(?<![\w.-])(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{7,}(?![\w-])|(?<![\w.,-])\d{9,}(?![\w,-])",
+    re.IGNORECASE,
+)
 _TRAILING: Final = ".,;:!?)]}>'\""
 
 
@@ -31,7 +36,7 @@ class Item(NamedTuple):
 def find_items(text: str) -> list[Item]:
     """Return what a text passes on: `"pay to DE12 5001 0517 0648 4898 90"` has one code."""
     found: list[Item] = []
-    taken: list[tuple[int, int]] = []
+    taken = bytearray(len(text))
     patterns: tuple[tuple[ItemKind, re.Pattern[str]], ...] = (
         ("link", _LINK),
         ("address", _EMAIL),
@@ -44,8 +49,8 @@ def find_items(text: str) -> list[Item]:
     for kind, pattern in patterns:
         for match in pattern.finditer(text):
             start, end = match.span()
-            if any(start < stop and begin < end for begin, stop in taken):
+            if any(taken[start:end]):
                 continue
-            taken.append((start, end))
+            taken[start:end] = b"\1" * (end - start)
             found.append(Item(kind, match.group().rstrip(_TRAILING)))
     return found

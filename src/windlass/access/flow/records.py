@@ -7,43 +7,64 @@ trusted origin where its record is about something that the user named.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
 
 import msgspec
 
+from windlass.access.flow.labels import Trust
 from windlass.access.flow.mentions import parse_number
-from windlass.access.flow.tokens import find_phrase, fold_words, split_name
+from windlass.access.flow.tokens import fold_words, split_name
 from windlass.json_types import is_mapping, is_sequence
 
-Trust: TypeAlias = Literal["trusted", "untrusted", "secret"]
-
 _MOST_RECORDS: Final = 5_000  # of a result; what is beyond is not trusted
+RUN: Final = 5  # words in a row by which it is noticed that a text was taken over
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct):
     """A piece of a result, and where it came from."""
 
     words: tuple[str, ...]
     tool: str
-    call: str
-    trust: Trust
-    private: bool
-    asked: bool  # the user named what was looked up
-    keyed: bool  # and it is all that was found
-    named: bool  # a name that the user said stands in it, or is its key
+    call: str = ""
+    trust: Trust = "trusted"
+    is_private: bool = False
+    is_asked: bool = False  # the user named what was looked up
+    is_only: bool = False  # and it is all that was found
+    is_named: bool = False  # a name that the user said stands in it, or is its key
+    key: str = ""
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        self.text = f" {' '.join(self.words)} "
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether its values are of trusted origin: the user named what it is about."""
+        return self.trust == "trusted" and (self.is_named or self.is_only)
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its values must not go out unasked: secret, or private and not named by the user."""
+        return self.trust == "secret" or (
+            self.trust == "trusted"
+            and self.is_private
+            and not (self.is_asked or self.is_named or self.is_only)
+        )
 
 
 class Piece(NamedTuple):
-    """The words of a record, and the key that it stands under."""
+    """The words of a record, the key that it stands under, and the label of its field, if any."""
 
     words: tuple[str, ...]
     key: str = ""
+    trust: Trust | None = None
 
 
-def split_records(text: str) -> list[Piece]:
-    """Return the words of each record in a tool's answer."""
+def split_records(text: str, fields: Mapping[str, Trust] | None = None) -> list[Piece]:
+    """Return the records in a tool's answer; labelled fields are records of their own."""
     stripped = text.strip()
     if stripped[:1] in ("{", "["):
         try:
@@ -51,33 +72,40 @@ def split_records(text: str) -> list[Piece]:
         except (msgspec.DecodeError, RecursionError):
             value = None
         if value is not None:
-            return [piece for piece in _walk(value, ()) if piece.words][:_MOST_RECORDS]
+            found = islice(_walk(value, (), fields or {}), _MOST_RECORDS)
+            return [piece for piece in found if piece.words]
     paragraphs = _PARAGRAPH.split(stripped)
     if len(paragraphs) == 1:
         paragraphs = stripped.split("\n")
     return [Piece(words) for words in map(fold_words, paragraphs[:_MOST_RECORDS]) if words]
 
 
-def _walk(value: object, path: tuple[str, ...]) -> Iterator[Piece]:
+def _walk(value: object, path: tuple[str, ...], fields: Mapping[str, Trust]) -> Iterator[Piece]:
     """An object's own values are one record; objects inside it are others, with its keys before them."""
     if is_mapping(value):
         own: list[str] = list(path)
         for key, inner in value.items():
-            if is_mapping(inner) or (is_sequence(inner) and any(is_mapping(one) for one in inner)):
-                yield from _walk(inner, (*path, *split_name(str(key))))
+            if key in fields:
+                yield Piece((*path, *_leaf_words(inner)), trust=fields[key])
+            elif is_mapping(inner) or (is_sequence(inner) and any(map(is_mapping, inner))):
+                yield from _walk(inner, (*path, *split_name(str(key))), fields)
             else:
                 own += [*split_name(str(key)), *_leaf_words(inner)]
         yield Piece(tuple(own), path[-1] if path else "")
     elif is_sequence(value):
         for inner in value:
-            yield from _walk(inner, path)
+            yield from _walk(inner, path, fields)
     else:
-        for line in str(value).split("\n") if isinstance(value, str) else [str(value)]:
+        for line in str(value).split("\n"):
             yield Piece((*path, *fold_words(line)))
 
 
 def _leaf_words(value: object) -> Iterator[str]:
-    if is_sequence(value):
+    if is_mapping(value):
+        for key, inner in value.items():
+            yield from split_name(str(key))
+            yield from _leaf_words(inner)
+    elif is_sequence(value):
         for inner in value:
             yield from _leaf_words(inner)
     elif isinstance(value, str):
@@ -89,18 +117,23 @@ def _leaf_words(value: object) -> Iterator[str]:
 class RecordIndex:
     """All records of a session, found by their words: a value costs the same among 10 or 1,000."""
 
-    def __init__(self) -> None:
+    def __init__(self, above: RecordIndex | None = None) -> None:
+        self.records: list[Record] = []
         self._by_word: dict[str, list[Record]] = {}
-        self.size = 0
+        self._runs: dict[tuple[str, ...], Record] = {}
+        self._above = above  # the records of whoever handed the work on
 
     def add(self, record: Record) -> None:
         """Take a record into the index."""
-        self.size += 1
+        self.records.append(record)
         for word in dict.fromkeys(record.words):
             self._by_word.setdefault(word, []).append(record)
             number = parse_number(word)
             if number is not None and str(number) != word:
                 self._by_word.setdefault(str(number), []).append(record)
+        if record.trust == "secret" or record.is_private:
+            for place in range(len(record.words) - RUN + 1):
+                self._runs.setdefault(record.words[place : place + RUN], record)
 
     def find(self, value: str) -> Iterator[Record]:
         """Yield the records in which a text stands word for word."""
@@ -108,11 +141,23 @@ class RecordIndex:
         if not phrase:
             return
         rarest = min(phrase, key=lambda word: len(self._by_word.get(word, ())))
+        whole = f" {' '.join(phrase)} "
         for record in self._by_word.get(rarest, ()):
-            if len(phrase) == 1 or find_phrase(record.words, phrase) >= 0:
+            if len(phrase) == 1 or whole in record.text:
                 yield record
+        if self._above is not None:
+            yield from self._above.find(value)
 
     def find_number(self, value: str) -> Iterator[Record]:
         """Yield the records that hold a number, however it is written there."""
         number = parse_number(value)
         yield from self._by_word.get(value if number is None else str(number), ())
+        if self._above is not None:
+            yield from self._above.find_number(value)
+
+    def find_run(self, words: tuple[str, ...]) -> Record | None:
+        """Return the private or secret record from which these words in a row may be taken."""
+        found = self._runs.get(words)
+        if found is None and self._above is not None:
+            return self._above.find_run(words)
+        return found

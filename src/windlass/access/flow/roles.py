@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from windlass.access.facts import kind_of_argument
 from windlass.access.flow.tokens import split_name
 from windlass.errors import ConfigError, safe_repr
-from windlass.json_types import is_mapping
+from windlass.json_types import is_mapping, is_sequence
 
 Role: TypeAlias = Literal["target", "stake", "content"]
 ROLES: Final[tuple[Role, ...]] = ("target", "stake", "content")
@@ -57,7 +58,9 @@ def declared_roles(annotations: Mapping[str, Any]) -> Mapping[str, Role]:
     if said is None:
         return {}
     if not is_mapping(said):
-        raise ConfigError(f"a tool's roles are a dict such as {{'to': 'target'}}, not {safe_repr(said)}")
+        raise ConfigError(
+            f"a tool's roles are a dict such as {{'to': 'target'}}, not {safe_repr(said)}"
+        )
     for name, role in said.items():
         if role not in ROLES:
             raise ConfigError(
@@ -71,11 +74,10 @@ def role_of(name: str, schema: object, annotations: Mapping[str, Any]) -> RoleGu
     stated = declared_roles(annotations).get(name)
     if stated is not None:
         return RoleGuess(stated, "the tool says so")
-    for kind in ("path", "command", "url"):
-        listed: object = annotations.get(f"{kind}_args")
-        if listed is not None and (name == listed or (not isinstance(listed, str) and name in listed)):  # pyright: ignore[reportOperatorIssue]
-            return RoleGuess("target", f"the tool says it is a {kind}")
-    field = schema if is_mapping(schema) else {}
+    kind = kind_of_argument(name, annotations)
+    if kind != "text":
+        return RoleGuess("target", f"it is a {kind}")
+    field: Mapping[str, Any] = schema if is_mapping(schema) else {}
     by_format = _FORMATS.get(str(field.get("format")))
     if by_format is not None:
         return RoleGuess(by_format, f"its format is {field['format']}")
@@ -86,8 +88,7 @@ def role_of(name: str, schema: object, annotations: Mapping[str, Any]) -> RoleGu
 
 
 def _guess_by_name(name: str, numeric: bool) -> RoleGuess:
-    words = split_name(name)
-    for word in reversed(words):
+    for word in (name.lower(), *reversed(split_name(name))):
         if numeric and word in _STAKE:
             return RoleGuess("stake", f"its name has {word!r}")
         if word in _CONTENT and not numeric:
@@ -104,7 +105,7 @@ def _guess_by_name(name: str, numeric: bool) -> RoleGuess:
 def schema_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the JSON types that a schema allows, those of its alternatives too."""
     said: object = schema.get("type")
-    found = {said} if isinstance(said, str) else set(said if isinstance(said, list) else ())
+    found: set[str] = {said} if isinstance(said, str) else set(said if is_sequence(said) else ())
     for key in ("anyOf", "oneOf"):
         for one in schema.get(key) or ():
             if is_mapping(one):

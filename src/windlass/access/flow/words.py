@@ -67,7 +67,8 @@ class UserWords:
         self._stems = {stem(word) for word in self._words}
         self._mentions: Mentions | None = None
         self._quoted = frozenset(
-            fold_words(phrase) for phrase in re.findall(r"[\"“„«'‘`]([^\"”“»'’`\n]{1,200})[\"”“»'’`]", self.text)
+            fold_words(phrase)
+            for phrase in re.findall(r"[\"“„«'‘`]([^\"”“»'’`\n]{1,200})[\"”“»'’`]", self.text)
         )
         self.names = frozenset(
             token.text for token in self._tokens if _is_name(token) or (token.text,) in self._quoted
@@ -102,12 +103,12 @@ class UserWords:
         place = self._find(phrase)
         if place < 0:
             return False
-        if len(phrase) > 1 or phrase in self._quoted or phrase[0] in self.names:
+        if len(phrase) > 1 or phrase in self._quoted or self._words[place] in self.names:
             return True
         own = {stem(word) for word in split_name(argument)}
         return any(
             stem(near) in own
-            for found in self._places[phrase[0]]
+            for found in self._places[self._words[place]]
             for near in self._words[max(found - 2, 0) : found + 3]
         )
 
@@ -115,7 +116,8 @@ class UserWords:
         """Return whether a choice was said, in any form of the word: closed, "close it"."""
         parts = split_name(value)
         return bool(parts) and all(
-            stem(part) in self._stems or any(word.endswith(part) for word in self._words if len(part) > 3)
+            stem(part) in self._stems
+            or any(word.endswith(part) for word in self._words if len(part) > 3)
             for part in parts
         )
 
@@ -163,19 +165,23 @@ class UserWords:
         if number.kind != "id":
             return False
         known = nouns_of(argument) or nouns_of(tool)
-        return not known or not number.noun or number.noun in known or number.noun in ("number", "no")
+        return (
+            not known or not number.noun or number.noun in known or number.noun in ("number", "no")
+        )
 
     def names_any_of(self, words: Iterable[str]) -> bool:
         """Return whether one of these words is a name that the user said."""
         return any(
-            word in self.names or (_HYPHENS.search(word) and any(part in self.names for part in _HYPHENS.split(word)))
+            word in self.names
+            or (_HYPHENS.search(word) and any(part in self.names for part in _HYPHENS.split(word)))
             for word in words
         )
 
     def asks_for(self, action: str) -> bool:
         """Return whether the user spoke of an action, by its verb or one that means the same."""
         return any(
-            stem(form) in self._stems or (" " in form and self.says(form)) for form in forms_of(action)
+            stem(form) in self._stems or (" " in form and self.says(form))
+            for form in forms_of(action)
         )
 
     def says_key(self, word: str) -> bool:

@@ -1,0 +1,159 @@
+"""What a session has heard and looked up, read from its journal: the same after a crash as before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from windlass.access.flow.decide import Known, decide_call, named_targets
+from windlass.access.flow.labels import ToolFlow
+from windlass.access.flow.records import Record, RecordIndex, split_records
+from windlass.access.flow.words import UserWords
+from windlass.events import JournalEntry, Replied, Said, SessionOpened, ToolDecided, ToolResulted
+from windlass.json_types import JsonObject
+from windlass.messages import Message, Text, ToolCall, ToolResult
+from windlass.tools.tool import Tool
+
+SPOKEN: Final = (None, "steer", "follow_up", "resume")  # kinds of what a person says
+_NOT_RUN: Final = ("denied", "not_run", "unknown_tool", "invalid")
+
+
+class Labelled(NamedTuple):
+    """A tool, its annotations with what the options say over them, and what follows from these."""
+
+    tool: Tool
+    annotations: JsonObject
+    flow: ToolFlow
+
+
+class SeenValues:
+    """The user's words, the records of all results, and who brought untrusted content in."""
+
+    def __init__(self, find_tool: Callable[[str], Labelled | None], above: Known | None) -> None:
+        self.find_tool = find_tool
+        self.above = above  # what whoever handed the work on has heard
+        self.untrusted: dict[str, str] = {}  # the tool or attachment -> its call
+        self.allowed: set[tuple[str, str, str]] = set()  # targets, for the rest of the session
+        self.refused: set[tuple[str, str, str]] = set()
+        self.words = above.user if above is not None else UserWords()
+        self.records = RecordIndex(above.records if above is not None else None)
+        self._said: list[str] = []
+        self._calls: dict[str, ToolCall] = {}
+        self._place = 0
+
+    def read(self, entries: Sequence[JournalEntry], host: UserWords) -> Known:
+        """Take what is new in the journal into account."""
+        for place in range(self._place, len(entries)):
+            entry = entries[place]
+            if type(entry) is Said:
+                self._hear(entry.message, entries)
+            elif type(entry) is Replied:
+                self._calls.update({call.id: call for call in entry.message.tool_calls})
+            elif type(entry) is ToolDecided:
+                self._take_decision(entry)
+            elif type(entry) is ToolResulted and entry.outcome not in _NOT_RUN:
+                self._index(entry.call_id, entry.tool, entry.result, host)
+        self._place = len(entries)
+        return Known(self.words, host, self.records)
+
+    def add_lookups(self, lookups: Sequence[tuple[str, str]]) -> None:
+        """Add values of trusted origin that a sub-agent answered with."""
+        for tool, text in lookups:
+            self.records.add(Record(tuple(text.split()), tool, is_asked=True, is_only=True))
+
+    def _hear(self, message: Message, entries: Sequence[JournalEntry]) -> None:
+        if message.role == "assistant":
+            self._calls.update({call.id: call for call in message.tool_calls})
+            return
+        for block in message.content:
+            if isinstance(block, ToolResult):
+                self._index(block.id, block.name or self._name_of(block.id), block, UserWords())
+            elif not isinstance(block, Text):
+                self.untrusted.setdefault("an attachment", "")
+        if message.role == "user" and message.kind in SPOKEN and self.above is None:
+            if not _is_delegated(entries) and message.text:
+                self._said.append(message.text)
+                self.words = UserWords(self._said)
+                for record in self.records.records:
+                    record.is_named = self._names(record.words, record.key)
+
+    def _name_of(self, call_id: str) -> str:
+        call = self._calls.get(call_id)
+        return call.name if call is not None else ""
+
+    def _take_decision(self, entry: ToolDecided) -> None:
+        call = self._calls.get(entry.call_id)
+        if entry.arguments is not None:
+            self._calls[entry.call_id] = call = ToolCall(entry.call_id, entry.tool, entry.arguments)
+        if call is None or entry.scope != "session":
+            return
+        labelled = self.find_tool(entry.tool)
+        if labelled is not None and any(ask.get("rule") for ask in entry.asks):
+            targets = named_targets(
+                entry.tool, labelled.tool.parameters, labelled.annotations, call.arguments
+            )
+            (self.allowed if entry.action == "allow" else self.refused).update(targets)
+
+    def _index(self, call_id: str, name: str, result: ToolResult, host: UserWords) -> None:
+        labelled = self.find_tool(name)
+        if labelled is None:  # nobody here knows what it was
+            self.untrusted.setdefault(name, call_id)
+            self._add(result.text, name, call_id, None, asked=False)
+            return
+        flow = labelled.flow
+        if "reads_untrusted" in flow.labels:
+            self.untrusted.setdefault(name, call_id)
+        if flow.trust is None and not flow.fields:
+            return
+        asked = False
+        call = self._calls.get(call_id)
+        if flow.trust != "untrusted" and call is not None and call.arguments:
+            known = Known(self.words, host, self.records)
+            asked = not decide_call(
+                name, labelled.tool.parameters, labelled.annotations, call.arguments, known
+            ).asks
+        self._add(result.text, name, call_id, flow, asked=asked)
+
+    def _add(
+        self, text: str, tool: str, call_id: str, flow: ToolFlow | None, *, asked: bool
+    ) -> None:
+        pieces = split_records(text, None if flow is None else flow.fields)
+        is_only = asked and len([piece for piece in pieces if piece.trust is None]) == 1
+        for words, key, labelled in pieces:
+            record = Record(
+                words,
+                tool,
+                call_id,
+                trust=labelled or ("untrusted" if flow is None else flow.trust or "trusted"),
+                is_private=flow is not None and "reads_private" in flow.labels,
+                is_asked=asked,
+                is_only=is_only,
+                is_named=self._names(words, key),
+                key=key,
+            )
+            self.records.add(record)
+
+    def _names(self, words: tuple[str, ...], key: str) -> bool:
+        return self.words.names_any_of(words) or self.words.says_key(key)
+
+
+def _is_delegated(entries: Sequence[JournalEntry]) -> bool:
+    """Return whether an agent, and no person, began this session."""
+    opened = entries[0] if entries else None
+    return (
+        isinstance(opened, SessionOpened)
+        and opened.parent_id is not None
+        and opened.session_id.startswith(f"{opened.parent_id}.")
+    )
+
+
+def label_tool(
+    tool: Tool, roles: Mapping[str, object], result: object, flow: Callable[[JsonObject], ToolFlow]
+) -> Labelled:
+    """Return a tool with what the options say of it."""
+    annotations: JsonObject = dict(tool.annotations)
+    if roles:
+        annotations["roles"] = {**annotations.get("roles", {}), **roles}
+    if result is not None:
+        annotations["result"] = result
+    return Labelled(tool, annotations, flow(annotations))
