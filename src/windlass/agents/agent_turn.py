@@ -59,9 +59,9 @@ class TurnResult(LoopResult):
                     number = entry.number
                     turns[number] = IterationSummary(number)
                 case Replied(purpose=None) if number in turns:
-                    words = len(entry.message.text)
+                    size = len(entry.message.text)
                     turns[number] = msgspec.structs.replace(
-                        turns[number], tool_count=0, prose_chars=words
+                        turns[number], tool_count=0, prose_chars=size
                     )
                 case ToolResulted() if number in turns:
                     count = (turns[number].tool_count or 0) + 1

@@ -116,5 +116,5 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
         return Parked(out.stop_reason or "waiting", {"session_id": child_id, "calls": waiting})
     if out.status == "done":
         return ToolResult(content=out.final_text)
-    words = f"The agent ended as {out.status} ({out.stop_reason}). {out.final_text}"
-    return ToolResult(content=words.strip(), is_error=True, outcome="error")
+    text = f"The agent ended as {out.status} ({out.stop_reason}). {out.final_text}"
+    return ToolResult(content=text.strip(), is_error=True, outcome="error")

@@ -323,15 +323,19 @@ def _entries_of_gone(
 def _join(
     session: str, calls: Mapping[tuple[str, bool], _Call], logged: Sequence[audit.AuditRow]
 ) -> list[AuditEntry]:
-    said: dict[tuple[str | None, bool], audit.AuditRow] = {}
+    logged_by_call: dict[tuple[str | None, bool], audit.AuditRow] = {}
     rest: list[audit.AuditRow] = []
     for row in logged:  # a read that a crash interrupted was done, and logged, twice
         key = (row.call, row.verb == UNDO)
-        if key in calls and key not in said:
-            said[key] = row
+        if key in calls and key not in logged_by_call:
+            logged_by_call[key] = row
         else:
             rest.append(row)
-    found = [call.entry(session, key[0], said.get(key)) for key, call in calls.items() if call.own]
+    found = [
+        call.entry(session, key[0], logged_by_call.get(key))
+        for key, call in calls.items()
+        if call.own
+    ]
     return [*found, *map(_entry, rest)]
 
 

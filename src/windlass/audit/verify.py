@@ -217,13 +217,13 @@ class _Verification:
 
     def _entries(self, name: str, rows: Sequence[Row], chain: _Chain) -> None:
         decided: set[str] = set()
-        said = self.journaled[name] = JournalIndex()
+        index = self.journaled[name] = JournalIndex()
         for row in rows:
-            said.earliest, said.latest = min(said.earliest, row.at), max(said.latest, row.at)
+            index.earliest, index.latest = min(index.earliest, row.at), max(index.latest, row.at)
             for entry in written.decode(row.payload, name, row.seq):
                 if type(entry) is RunStarted:
                     chain.tenants.add(entry.tenant or "")
-                    said.add_run(row.seq, entry)
+                    index.add_run(row.seq, entry)
                 self._entry(name, row.seq, entry, decided)
 
     def _entry(self, name: str, row: int, entry: JournalEntry, decided: set[str]) -> None:
@@ -326,8 +326,8 @@ class _Verification:
         """Check that the anchored seals are in the store unchanged."""
         for problem in anchor.problems:
             self.find("anchor", problem)
-        here = {(seal.tenant, seal.number): seal for seal in self.sealed}
-        there: dict[tuple[str, int], Seal] = {}
+        in_store = {(seal.tenant, seal.number): seal for seal in self.sealed}
+        in_anchor: dict[tuple[str, int], Seal] = {}
         for seal in anchor.seals:
             if self.tenant is not None and seal.tenant != self.tenant:
                 continue
@@ -335,24 +335,24 @@ class _Verification:
             if not seal.sound:
                 self._off(seal, "in the anchor was changed since it was put there")
                 continue
-            known, mine = there.setdefault(key, seal), here.get(key)
+            known, stored = in_anchor.setdefault(key, seal), in_store.get(key)
             if known.hash != seal.hash:
                 self._off(
                     seal,
                     "is anchored twice, and differs: the store was put back to an "
                     "older state and went on from there",
                 )
-            elif mine is None and known is seal:
+            elif stored is None and known is seal:
                 self._off(
                     seal,
                     "is anchored and not in the store: it is an older copy, or its end was cut off",
                 )
-            elif mine is not None and mine.hash != seal.hash and known is seal:
+            elif stored is not None and stored.hash != seal.hash and known is seal:
                 self._off(seal, "differs from the one that is anchored")
 
     def _off(self, seal: Seal, problem: str) -> None:
-        words = f"{_whose(seal.tenant)}: seal {seal.number} {problem}"
-        self.find("anchor", words, tenant=seal.tenant, row=seal.number)
+        text = f"{_whose(seal.tenant)}: seal {seal.number} {problem}"
+        self.find("anchor", text, tenant=seal.tenant, row=seal.number)
 
     def witnesses(self) -> list[Seal]:
         """Return the seals of the anchor, then of the store, each once."""
@@ -365,7 +365,7 @@ class _Verification:
 
     def _hold(self, witnesses: Sequence[Seal]) -> None:
         """Check that every sealed end is still in its chain, or its session was deleted."""
-        said: set[tuple[str, str]] = set()
+        reported: set[tuple[str, str]] = set()
         gone: dict[str, list[float]] = {}
         later: dict[tuple[str, str], int] = {}
         for end, sealed in self.graves:
@@ -377,14 +377,14 @@ class _Verification:
                     later[seal.tenant, end.name] = seal.number
         for seal in witnesses:
             for end in seal.ends:
-                if end.kind == "deleted" or (end.kind, end.name) in said:
+                if end.kind == "deleted" or (end.kind, end.name) in reported:
                     continue
                 excused = end.kind == "journal" and (
                     any(at >= seal.at for at in gone.get(end.name, ()))
                     or later.get((seal.tenant, end.name), 0) > seal.number
                 )
                 if not excused and self._check_end(seal, end):
-                    said.add((end.kind, end.name))
+                    reported.add((end.kind, end.name))
 
     def _check_end(self, seal: Seal, end: End) -> bool:
         chain = self.followed.get((end.kind, end.name))
@@ -495,8 +495,8 @@ def _whose(tenant: str) -> str:
     return f"tenant {tenant!r}" if tenant else "no tenant"
 
 
-def _row_in(words: str) -> int | None:
+def _row_in(text: str) -> int | None:
     """Parse the row that a store's error names."""
-    _, found, rest = words.partition("row ")
+    _, found, rest = text.partition("row ")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return int(digits) if found and digits else None

@@ -293,22 +293,22 @@ def _failure(given: Mapping[str, Any], function: object) -> WindlassError:
             f"an llm_caller that fails names a status of its own; {safe_repr(function)} said {safe_repr(status)}"
         )
     if isinstance(given, Answer) and given.exception is not None:
-        told = given.exception.status or "provider_error"
-        if status == told or isinstance(given.exception, BudgetExceeded):
+        run_status = given.exception.status or "provider_error"
+        if status == run_status or isinstance(given.exception, BudgetExceeded):
             return given.exception
     status = whole_text(status)
     detail: Mapping[str, Any] = {}
-    words: object = error
+    message: object = error
     if is_mapping(error):
         detail = error
-        words = detail.get("message")
+        message = detail.get("message")
     if isinstance(error, BaseException):
-        words = error_text(error)
+        message = error_text(error)
     category = detail.get("category")
     kind = ERRORS.get(category, ModelError) if isinstance(category, str) else ModelError
     retry_after = detail.get("retry_after")
     failed = kind(
-        whole_text(str(words)) if words else f"the caller ended the call as {status!r}",
+        whole_text(str(message)) if message else f"the caller ended the call as {status!r}",
         retry_after=float(retry_after) if isinstance(retry_after, (int, float)) else None,
     )
     if kind is ModelError:

@@ -230,14 +230,14 @@ class Cassette(Model):
         try:
             response = await ask()
         except ModelError as error:
-            told = MockError(
+            recorded_error = MockError(
                 error.category,
                 redactor.text(str(error)),
                 error.retry_after,
                 error.http_status,
                 error.code,
             )
-            self.tape.write(messages, msgspec.structs.replace(asked, error=told))
+            self.tape.write(messages, msgspec.structs.replace(asked, error=recorded_error))
             raise
         if response is not None:
             clean = redactor.value(response)
@@ -275,8 +275,8 @@ class Cassette(Model):
         taped: list[TapeMessage] = []
         for message in (*request.messages, *request.tail):
             plain = redactor.value(_without_ids(message, ids))
-            words = message.text or ", ".join(_other_words(message))
-            shown = redactor.text(words)
+            text = message.text or ", ".join(_other_words(message))
+            shown = redactor.text(text)
             shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "…"
             taped.append(TapeMessage(_digest(plain), message.role, shown))
         return taped

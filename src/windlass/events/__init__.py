@@ -232,19 +232,19 @@ class ToolDecided(Entry, tag="decision", frozen=True):
     @property
     def policy_decision(self) -> JsonObject:
         """The decision as receipts show it: which rule and why, who asked what, and who answered."""
-        told = dict(self.receipt or {})
+        receipt = dict(self.receipt or {})
         # an answer that came later stands behind the policies that asked: "approval_policy:ann"
         policy = self.rule if not self.asks else self.rule.rpartition(":")[0] or self.rule
-        told |= {"action": self.action, "policy": policy}
+        receipt |= {"action": self.action, "policy": policy}
         if self.asks:
-            told["asker"] = " + ".join([str(ask["rule"]) for ask in self.asks])
-            told["question"] = "; ".join([str(ask["reason"]) for ask in self.asks])
-        why = told.get("question") or self.reason or _RATIONALES.get(policy, policy)
-        told.setdefault("rule", policy)
-        told.setdefault("rationale", why)
+            receipt["asker"] = " + ".join([str(ask["rule"]) for ask in self.asks])
+            receipt["question"] = "; ".join([str(ask["reason"]) for ask in self.asks])
+        why = receipt.get("question") or self.reason or _RATIONALES.get(policy, policy)
+        receipt.setdefault("rule", policy)
+        receipt.setdefault("rationale", why)
         if self.answered_by is not None:
-            told |= {"answered_by": self.answered_by, "answer_reason": self.reason}
-        return told
+            receipt |= {"answered_by": self.answered_by, "answer_reason": self.reason}
+        return receipt
 
 
 _RATIONALES = {"default": "no policy speaks of this call"}
@@ -322,10 +322,10 @@ class Reminded(Entry, tag="system_reminder", frozen=True):
     @property
     def text(self) -> str:
         """What it says, without the tags that the model reads it in."""
-        words = self.message.text
+        text = self.message.text
         if self.message.kind != "system_reminder":
-            return words
-        return words.removeprefix("<system_reminder>\n").removesuffix("\n</system_reminder>")
+            return text
+        return text.removeprefix("<system_reminder>\n").removesuffix("\n</system_reminder>")
 
     @property
     def lasts(self) -> bool:

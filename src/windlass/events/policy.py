@@ -41,11 +41,11 @@ class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigError(
                 f"a reminder's ttl is a whole number of turns from 1, or None, not {safe_repr(ttl)}"
             )
-        said = as_given(self.propagate)
-        if not isinstance(said, str) or said not in _PROPAGATE:
-            hint = nearest(said, _PROPAGATE) if isinstance(said, str) else ""
+        propagate = as_given(self.propagate)
+        if not isinstance(propagate, str) or propagate not in _PROPAGATE:
+            hint = nearest(propagate, _PROPAGATE) if isinstance(propagate, str) else ""
             raise ConfigError(
-                f"a reminder's propagate is one of {', '.join(_PROPAGATE)}, not {safe_repr(said)}{hint}"
+                f"a reminder's propagate is one of {', '.join(_PROPAGATE)}, not {safe_repr(propagate)}{hint}"
             )
 
 

@@ -430,7 +430,7 @@ def trace_of(result: LoopResult) -> tuple[ToolTraceEntry, ...]:
 
 
 def _reply_trace(entry: Replied, iteration: int) -> list[ToolTraceEntry]:
-    said = ToolTraceEntry(
+    text_entry = ToolTraceEntry(
         "assistant",
         iteration,
         entry.message.text,
@@ -442,7 +442,7 @@ def _reply_trace(entry: Replied, iteration: int) -> list[ToolTraceEntry]:
         ToolTraceEntry("tool_call", iteration, tool=c.name, call_id=c.id, arguments=c.arguments)
         for c in entry.message.tool_calls
     ]
-    return [said, *calls]
+    return [text_entry, *calls]
 
 
 def _result_trace(entry: ToolResulted, iteration: int) -> ToolTraceEntry:

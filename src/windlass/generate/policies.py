@@ -54,8 +54,8 @@ class NoFailure(Policy[None]):
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
         if not result.is_error:
             return result
-        words = f"{call.name} failed: {result.text}"
-        return Stop("failed", "tool_error", {"message": words, "tool": call.name})
+        text = f"{call.name} failed: {result.text}"
+        return Stop("failed", "tool_error", {"message": text, "tool": call.name})
 
 
 class ToolOutputCounts(Policy[None]):

@@ -88,17 +88,17 @@ class LLMResult(msgspec.Struct, frozen=True):
     @property
     def transcript(self) -> dict[str, Any]:
         """The whole conversation, to go on from: `llm_call("…", transcript=reply.transcript)`."""
-        said, past = (*self.request, self.message), self.past
+        messages, past = (*self.request, self.message), self.past
         known = past.events
-        told = said[self.continued :] if known else said
+        new = messages[self.continued :] if known else messages
         return {
             "id": past.id,
-            "messages": [msgspec.to_builtins(message) for message in said],
+            "messages": [msgspec.to_builtins(message) for message in messages],
             "events": [
                 *known,
-                *events_of(told[:-1]),
+                *events_of(new[:-1]),
                 *told_by(self.searches),
-                *events_of(told[-1:]),
+                *events_of(new[-1:]),
             ],
             "summary": past.summary,
             "metadata": {**past.metadata, "model": self.model, "provider": self.provider},
@@ -170,18 +170,21 @@ async def llm_stream(
     task = asyncio.ensure_future(call_until_valid(prepared, emit))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
-        said = asked = False
+        has_text = has_calls = False
         while (chunk := await queue.get()) is not None:
             if isinstance(chunk, StreamRestarted):
-                if said or asked:
+                if has_text or has_calls:
                     raise StreamBroken(f"the reply broke off: {chunk.reason}")
                 continue
-            said, asked = said or bool(chunk.text), asked or chunk.tool_call is not None
+            has_text, has_calls = (
+                has_text or bool(chunk.text),
+                has_calls or chunk.tool_call is not None,
+            )
             yield chunk
         result = task.result()
-        if not said and result.text:
+        if not has_text and result.text:
             yield Chunk(result.text)
-        for call in () if asked else result.tool_calls:
+        for call in () if has_calls else result.tool_calls:
             yield Chunk(tool_call=call)
         yield Chunk(finish_reason=result.stop_reason, data=result.data)
     finally:

@@ -45,7 +45,7 @@ class Searching(Holding):
     async def _search(self, vault: Vault, request: Request, emit: Emit) -> Response:
         self.promoted = self.promoted or _called_tools(vault, request)
         ids = {call.id for message in request.messages for call in message.tool_calls}
-        messages, said = tuple(request.messages), _without(vault.tool.name, emit)
+        messages, visible = tuple(request.messages), _without(vault.tool.name, emit)
         usage, attempts, left = NO_USAGE, 0, MOST_ROUNDS
         asides: tuple[Aside, ...] = ()
         while True:
@@ -53,7 +53,7 @@ class Searching(Holding):
             asked = Request(messages, frame, request.tail)
             if left < MOST_ROUNDS:
                 asked = await begin_request(self.model, asked)
-            response = accept_reply(await self.model.respond(asked, said), ids)
+            response = accept_reply(await self.model.respond(asked, visible), ids)
             response = fill_usage(self.model, asked, response)
             usage, attempts = usage + response.usage, attempts + response.attempts
             asides += response.asides
@@ -85,8 +85,8 @@ class Searching(Holding):
             else vault.tool.prepare(call.arguments).problems
         )
         if problems:
-            words = "\n".join(("The arguments are not valid:", *problems))
-            return ToolResult(call.id, words, True, call.name, "invalid")
+            text = "\n".join(("The arguments are not valid:", *problems))
+            return ToolResult(call.id, text, True, call.name, "invalid")
         arguments = call.arguments
         found = await vault.find(arguments["query"], arguments.get("limit"))
         promotion = vault.promote(self.promoted, found)

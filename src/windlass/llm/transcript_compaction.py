@@ -162,8 +162,8 @@ async def _write_summary(
         engine = "custom"
     elif strategy != "truncate":
         both = {"model": given.model, "provider": given.provider}
-        whom = {name: value for name, value in both.items() if value is not None}
-        reply = await _ask_model(gone, policy, whom)
+        model_options = {name: value for name, value in both.items() if value is not None}
+        reply = await _ask_model(gone, policy, model_options)
         text, engine, usd = reply.text.strip(), "llm", reply.cost_usd
     return (text, engine, usd) if text else (truncate_messages(gone), "truncate", usd)
 

@@ -115,15 +115,15 @@ def _json(text: str) -> str:
 
 def _lost_state(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
     """Yield the state that is bound to another provider or model and gets dropped."""
-    mine = Origin(model.provider, model.name)
+    own_origin = Origin(model.provider, model.name)
     thoughts: Counter[str] = Counter()
     native: Counter[str] = Counter()
     for _, block in _blocks(messages):
         origin: Any = getattr(block, "origin", None)
         owner = "an unknown model" if origin is None else f"{origin.provider}:{origin.model}"
-        if isinstance(block, Thinking) and origin != mine:
+        if isinstance(block, Thinking) and origin != own_origin:
             thoughts[owner] += 1
-        elif isinstance(block, Opaque) and origin != mine:
+        elif isinstance(block, Opaque) and origin != own_origin:
             native[owner] += 1
     yield from (f"{_count(n, 'thought')} of {who} dropped" for who, n in thoughts.items())
     yield from (f"{_count(n, 'block')} only {who} understands dropped" for who, n in native.items())

@@ -387,8 +387,8 @@ def _blocks(entry: MockEntry, queue: MockQueue, messages: Sequence[Message]) -> 
 
 
 def _echo(messages: Sequence[Message]) -> str:
-    said = [message.text for message in messages if message.role == "user" and message.text]
-    return f"Mock reply to: {said[-1] if said else ''}"
+    texts = [message.text for message in messages if message.role == "user" and message.text]
+    return f"Mock reply to: {texts[-1] if texts else ''}"
 
 
 def _strings(message: Message) -> Iterator[str]:

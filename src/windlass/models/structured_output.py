@@ -82,5 +82,5 @@ def _by_tool(frame: Frame, schema: JsonObject, tool: str, force: bool) -> Frame:
     return Frame(system, (*frame.tools, spec), settings)
 
 
-def _also(system: str | None, words: str) -> str:
-    return f"{system}\n\n{words}" if system else words
+def _also(system: str | None, text: str) -> str:
+    return f"{system}\n\n{text}" if system else text

@@ -153,8 +153,8 @@ class _Warnings:
             case LoopDetected():
                 return _one_by_one(self._show, (*first, event.detail))
             case StallWarning():
-                words = f"{event.tool_name} was called {event.repeat_count} times in a row with "
-                return _one_by_one(self._show, (*first, f"{words}the same arguments"))
+                text = f"{event.tool_name} was called {event.repeat_count} times in a row with "
+                return _one_by_one(self._show, (*first, f"{text}the same arguments"))
             case Replied(purpose=None) if self._ignores(event):
                 return _one_by_one(self._show, (*first, self._unused_tools_warning()))
             case _:

@@ -260,10 +260,10 @@ class Spans:
         if self._conversation:
             facts["gen_ai.conversation.id"] = self._conversation
         settings = request.settings
-        for ours, theirs in _SETTINGS:
-            value = getattr(settings, ours)
+        for setting, attribute_name in _SETTINGS:
+            value = getattr(settings, setting)
             if value is not None:
-                facts[theirs] = value
+                facts[attribute_name] = value
         if settings.schema is not None or settings.response_format is not None:
             facts["gen_ai.output.type"] = "json"
         if purpose is not None:
@@ -273,8 +273,8 @@ class Spans:
                 facts["gen_ai.system_instructions"] = self._json(
                     [{"type": "text", "content": request.system}]
                 )
-            said = (*request.messages, *request.tail)
-            facts["gen_ai.input.messages"] = self._json(_messages(said))
+            messages = (*request.messages, *request.tail)
+            facts["gen_ai.input.messages"] = self._json(_messages(messages))
             if request.tools:
                 facts["gen_ai.tool.definitions"] = self._json(
                     [
@@ -313,8 +313,8 @@ class Spans:
         if response.attempts != 1:
             facts["windlass.attempts"] = response.attempts
         if self._kit.capture:
-            (said,) = _messages((response.message,))
-            facts["gen_ai.output.messages"] = self._json([{**said, "finish_reason": reason}])
+            (message,) = _messages((response.message,))
+            facts["gen_ai.output.messages"] = self._json([{**message, "finish_reason": reason}])
         return facts
 
     def _tool_attributes(

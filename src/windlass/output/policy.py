@@ -51,9 +51,9 @@ class TypedAnswer(Answering):
             return Reading(Response(message, NO_USAGE), None, ("answer: has not been given yet",))
         if stop_reason == "refusal":
             return Reading(Response(message, NO_USAGE), None, ("answer: the model refused it",))
-        words = visible(message.text, sentinel)
-        said = Message("assistant", (Text(words),))
-        return self.wanted.read(Response(said, NO_USAGE, cast("Any", stop_reason)))
+        text = visible(message.text, sentinel)
+        answer = Message("assistant", (Text(text),))
+        return self.wanted.read(Response(answer, NO_USAGE, cast("Any", stop_reason)))
 
     def wrap(self, model: Model) -> Model:
         """Return the model as answers of this kind need it."""

@@ -110,9 +110,9 @@ class Approval(Policy[None]):
         else:
             decision, ask = self._decide(call, facts)
         if decision.action == "deny":
-            told = receipt(decision)
-            refused = not_permitted(call, decision.rationale, told)
-            return Refused(refused, decision.rationale, receipt=told)
+            decision_data = receipt(decision)
+            refused = not_permitted(call, decision.rationale, decision_data)
+            return Refused(refused, decision.rationale, receipt=decision_data)
         if ask is None:
             if decision.index is None:
                 return None  # no rule matches
@@ -134,8 +134,10 @@ class Approval(Policy[None]):
             "workspace": root,
             "paths": [resolve_path(path, root) for path in facts.paths],  # a link may be turned
         }
-        words = f"may {call.name} run? {decision.rationale}"
-        return Ask(words, about=about, receipt=receipt(decision), expires_in=self.policy.expires_in)
+        question = f"may {call.name} run? {decision.rationale}"
+        return Ask(
+            question, about=about, receipt=receipt(decision), expires_in=self.policy.expires_in
+        )
 
     async def _ask_host(self, run: Run, call: ToolCall, ask: Ask) -> CallVerdict:
         """Ask the host's function; None parks the run, and others may answer later."""
@@ -165,8 +167,8 @@ class Approval(Policy[None]):
             if decision.allowed:
                 return Granted(decision.reason, by, ask, ask.receipt)
             return _build_refusal(call, ask, decision.reason or "it was not approved", by)
-        words = f"request_permission answers True, False or None, not {safe_repr(answer)}"
-        return _build_refusal(call, ask, words)
+        problem = f"request_permission answers True, False or None, not {safe_repr(answer)}"
+        return _build_refusal(call, ask, problem)
 
     def _facts(self, run: Run, call: ToolCall) -> CallFacts:
         annotations = run.tools[call.name].annotations

@@ -234,8 +234,8 @@ class Completion(Policy[None]):
             return Stop("stuck", "max_nudges")
         if nudges and talked and run.messages[-1].role == "assistant":
             # only if no message followed the model's reply
-            said = await text_of(self.act if must_act else self.nudge)
-            run.say(said + self._too_long(turn), "nudge")
+            text = await text_of(self.act if must_act else self.nudge)
+            run.say(text + self._too_long(turn), "nudge")
         elif turn.calls and "brief" not in counted.heard and (brief := self._too_long(turn)):
             run.say(brief.strip(), "brief")
         return None

@@ -64,8 +64,10 @@ class Tally(Facts):
         """The decision of the gate that refused the end."""
         if not self.decisions:
             return None
-        said = self.decisions.values()
-        return next((it for it in said if it.verdict == "continue" and it.trigger is None), None)
+        decisions = self.decisions.values()
+        return next(
+            (it for it in decisions if it.verdict == "continue" and it.trigger is None), None
+        )
 
     @property
     def revised(self) -> bool:

@@ -115,21 +115,21 @@ class PostTurn(Policy[ChangedOptions]):
             answer = await answer
         if answer is None:
             return None
-        said = _parse_answer(answer)
-        message = said.get("message")
+        answered = _parse_answer(answer)
+        message = answered.get("message")
         if message and tally(run).heard.get("post_turn") != message:  # added before a crash
             run.say(message, "post_turn")
-        if said.get("stop"):
-            return Stop("done", said.get("stop_reason") or "post_turn_stop")
-        options: dict[str, Any] = dict(said.get("next_options") or {})
-        llm: dict[str, Any] = dict(said.get("llm_options") or {})
+        if answered.get("stop"):
+            return Stop("done", answered.get("stop_reason") or "post_turn_stop")
+        options: dict[str, Any] = dict(answered.get("next_options") or {})
+        llm: dict[str, Any] = dict(answered.get("llm_options") or {})
         if options or llm:
             changed: ChangedOptions = run.recall(self)
             own = {name: value for name, value in options.items() if not name.startswith("_")}
             changed = ChangedOptions({**changed.options, **own}, {**changed.llm_options, **llm})
             await self.change(run, changed.options, changed.llm_options)
             run.remember(self, changed)
-        return KeepGoing("post_turn_callback") if said.get("veto") else None
+        return KeepGoing("post_turn_callback") if answered.get("veto") else None
 
 
 def _info(run: Run, turn: Turn) -> TurnInfo:

@@ -38,12 +38,12 @@ class QuotedCalls(Policy[None]):
         if turn.calls or OPEN not in turn.text:
             return None
         counted = tally(run)
-        told = KIND in counted.heard
-        if not told and (counted.told[KIND] >= MOST or run.ledger.out_of_turns() is not None):
+        reminded = KIND in counted.heard
+        if not reminded and (counted.told[KIND] >= MOST or run.ledger.out_of_turns() is not None):
             return None
         if not await find_intended_in_slices(turn.text, run.tools):
             return None
-        if not told:
+        if not reminded:
             run.say(await text_of(self.words), KIND)
         return KeepGoing(KIND)
 

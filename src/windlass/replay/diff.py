@@ -72,10 +72,10 @@ def _frames(recorded: Frame, now: Frame) -> Difference | None:
     old, new = ({tool.name: tool for tool in frame.tools} for frame in (recorded, now))
     if list(old) != list(new):
         gone, came = [n for n in old if n not in new], [n for n in new if n not in old]
-        told = [f"without {', '.join(gone)}"] if gone else []
-        told += [f"with {', '.join(came)}"] if came else []
-        words = "; ".join(told) or "in another order"
-        return Difference(f"the tools: {words}", "\n".join(old), "\n".join(new))
+        changes = [f"without {', '.join(gone)}"] if gone else []
+        changes += [f"with {', '.join(came)}"] if came else []
+        summary = "; ".join(changes) or "in another order"
+        return Difference(f"the tools: {summary}", "\n".join(old), "\n".join(new))
     for name, tool in old.items():
         if tool != new[name]:
             for field in tool.__struct_fields__:

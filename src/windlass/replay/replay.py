@@ -117,14 +117,16 @@ def recorded_runs(entries: Sequence[JournalEntry]) -> list[RecordedRun]:
     runs: list[RecordedRun] = []
     for number, start in enumerate(starts, 1):
         stop = starts[number] if number < len(starts) else len(entries)
-        mine = entries[start:stop]
-        until = next((n for n, e in enumerate(mine) if type(e) is IterationStart), len(mine))
-        framed = next((e for e in mine if type(e) is Framed), None)
+        own_entries = entries[start:stop]
+        until = next(
+            (n for n, e in enumerate(own_entries) if type(e) is IterationStart), len(own_entries)
+        )
+        framed = next((e for e in own_entries if type(e) is Framed), None)
         frame = frame_of(framed) if framed is not None else frame
         prompts = tuple(
-            e.message for e in mine[:until] if type(e) is Said and e.message.kind is None
+            e.message for e in own_entries[:until] if type(e) is Said and e.message.kind is None
         )
-        ended = next((e for e in reversed(mine) if type(e) is RunEnded), None)
+        ended = next((e for e in reversed(own_entries) if type(e) is RunEnded), None)
         begun = cast("RunStarted", entries[start])
         runs.append(RecordedRun(number, start, stop, begun, prompts, frame, ended))
     return runs
@@ -155,9 +157,9 @@ async def replay_run(
     store = await _copy_session(session_id, entries[1:cut])
     request = RunRequest(plan=plan, environment=environment, store=store, run_id=run.begun.run_id)
     if cut == run.start:
-        mine = entries[run.start : run.stop] if own else ()
+        own_entries = entries[run.start : run.stop] if own else ()
         begun = await driver.start(
-            request, run.prompts, session_id, reminders=_inherited_reminders(mine)
+            request, run.prompts, session_id, reminders=_inherited_reminders(own_entries)
         )
     else:
         begun = await driver.resume(request, session_id)
@@ -226,20 +228,22 @@ class _Record:
         self.turn_requests = [
             asked[n] for n, e in numbered if type(e) is Replied and e.purpose is None
         ]
-        mine = numbered[cut:]
+        own_entries = numbered[cut:]
         self.turns_before = sum(
             type(e) is Replied and e.purpose is None for _, e in numbered[run.start : cut]
         )
         self.calls: list[tuple[int, Replied | ReplyFailed]] = [
-            (n, e) for n, e in mine if isinstance(e, (Replied, ReplyFailed)) and not _is_lost(e)
+            (n, e)
+            for n, e in own_entries
+            if isinstance(e, (Replied, ReplyFailed)) and not _is_lost(e)
         ]
-        self.results = {e.call_id: e for _, e in mine if type(e) is ToolResulted}
+        self.results = {e.call_id: e for _, e in own_entries if type(e) is ToolResulted}
         self.shown: dict[str, ToolResult] = {}
         self.verdicts: dict[int, IterationEnd] = {}
         self.decisions: Answers = {}
         self.between: dict[int, list[JournalEntry]] = {}  # since the call before, by call
         self.turn_of: dict[int, int] = {}
-        self._look(mine)
+        self._look(own_entries)
 
     def _look(self, mine: Sequence[tuple[int, JournalEntry]]) -> None:
         since: list[JournalEntry] = []

@@ -153,7 +153,7 @@ def write(
     seq, before = (0, genesis(chain)) if head is None else (head[0] + 1, bytes(head[1]))
     if row is None and changes:
         row = changes[0].id
-    said = [_render_change(one, redactor) for one in changes]
+    rendered = [_render_change(one, redactor) for one in changes]
     named = [origin.caller, origin.request, origin.conversation, origin.run, reason, *origin.roles]
     if redactor is not None:
         # names that others chose; ids of sessions, calls and rows are keys, and stay as they are
@@ -177,7 +177,7 @@ def write(
         _text(row, 512),
         outcome,
         _text(why, 512),
-        msgspec.json.encode(said).decode(),
+        msgspec.json.encode(rendered).decode(),
     )
     tx.keep(_INSERT, (*content, link(before, content)))
 

@@ -39,17 +39,21 @@ class Method(msgspec.Struct, frozen=True):
 
     def bind_arguments(self, arguments: Mapping[str, Any]) -> JsonObject:
         """Check and convert the arguments for the method, without the id."""
-        mine = {name: value for name, value in arguments.items() if name != "id" or not self.on_row}
+        own_arguments = {
+            name: value for name, value in arguments.items() if name != "id" or not self.on_row
+        }
         known = self.signature.parameters["properties"]
-        for name in mine:
+        for name in own_arguments:
             if name not in known:
                 raise BadArguments((f"{name}: is not a parameter",))
         missing = [
-            name for name in self.signature.parameters.get("required", ()) if name not in mine
+            name
+            for name in self.signature.parameters.get("required", ())
+            if name not in own_arguments
         ]
         if missing:
             raise BadArguments(tuple(f"{name}: is required" for name in missing))
-        return self.signature.bind(mine)
+        return self.signature.bind(own_arguments)
 
 
 def methods_of(plan: ResourcePlan) -> list[Verb]:
@@ -92,12 +96,14 @@ def _method(plan: ResourcePlan, name: object, about: object) -> Verb:
         required = ["id", *parameters.get("required", ())]
         parameters = {**parameters, "properties": properties, "required": required}
     level = options.get("side_effect_level") or "workspace_write"
-    words = options.get("description") or method.signature.description or f"{name} of {plan.name}."
+    description = (
+        options.get("description") or method.signature.description or f"{name} of {plan.name}."
+    )
     return Verb(
         plan,
         name,
         options.get("name") or f"{name}_{plan.name}",
-        words,
+        description,
         parameters,
         verb_annotations(plan, name, options.get("kind") or "execute", level),
         _body(plan, method),
@@ -132,12 +138,12 @@ def _body(plan: ResourcePlan, method: Method) -> Callable[[ResourceTx, JsonObjec
     takes_class = _takes_class(plan, method)
 
     def run(tx: ResourceTx, arguments: JsonObject) -> Any:
-        mine = method.bind_arguments(arguments)
+        bound = method.bind_arguments(arguments)
         if method.takes is not None:
-            mine[method.takes] = tx
+            bound[method.takes] = tx
         if method.on_row:
-            return method.function(row_for(tx, plan, method, arguments), **mine)
-        return method.function(plan.cls, **mine) if takes_class else method.function(**mine)
+            return method.function(row_for(tx, plan, method, arguments), **bound)
+        return method.function(plan.cls, **bound) if takes_class else method.function(**bound)
 
     return run
 
@@ -146,12 +152,12 @@ async def begin(
     plan: ResourcePlan, method: Method, made: object, arguments: JsonObject, ctx: object
 ) -> Any:
     """Call an async method; `made` is the row it works on."""
-    mine = {**method.bind_arguments(arguments), "ctx": ctx}
+    bound = {**method.bind_arguments(arguments), "ctx": ctx}
     if method.on_row:
-        return await method.function(made, **mine)
+        return await method.function(made, **bound)
     if _takes_class(plan, method):
-        return await method.function(plan.cls, **mine)
-    return await method.function(**mine)
+        return await method.function(plan.cls, **bound)
+    return await method.function(**bound)
 
 
 def row_for(tx: ResourceTx, plan: ResourcePlan, method: Method, arguments: JsonObject) -> Any:

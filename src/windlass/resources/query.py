@@ -178,13 +178,13 @@ def _later(sorts: Sequence[tuple[Field, bool]], after: Sequence[Any]) -> tuple[s
     values: list[Any] = []
     for depth, (one, down) in enumerate(sorts):
         terms: list[str] = []
-        mine: list[Any] = []
+        own_values: list[Any] = []
         for (known, _), value in zip(sorts[:depth], after, strict=False):
             if value is None:
                 terms.append(f"{quote_identifier(known.name)} IS NULL")
             else:
                 terms.append(f"{quote_identifier(known.name)} = ?")
-                mine.append(value)
+                own_values.append(value)
         value = after[depth]
         if value is None:
             continue  # nothing comes after the rows without a value, but among themselves
@@ -192,9 +192,9 @@ def _later(sorts: Sequence[tuple[Field, bool]], after: Sequence[Any]) -> tuple[s
         terms.append(
             f"({further} OR {quote_identifier(one.name)} IS NULL)" if one.nullable else further
         )
-        mine.append(value)
+        own_values.append(value)
         ways.append(f"({' AND '.join(terms)})")
-        values += mine
+        values += own_values
     return f"({' OR '.join(ways) or '1 = 0'})", values
 
 

@@ -63,17 +63,19 @@ async def reflect(
     def look(tx: object) -> list[ColumnInfo]:
         return columns_of(tx, named)
 
-    there = await scope.store.consult(look)
-    if not there:
+    found_columns = await scope.store.consult(look)
+    if not found_columns:
         raise ConfigError(f"reflect: the store has no table {safe_repr(table)}")
-    known = {one.name: one for one in there}
+    known = {one.name: one for one in found_columns}
     for column in ("id", tenant, version, *(columns or ())):
         if column is not None and column not in known:
             raise ConfigError(f"reflect: {table} has no column {column!r}{nearest(column, known)}")
     chosen = [
-        one for one in there if one.name not in (tenant, version) and _is_wanted(one, columns)
+        one
+        for one in found_columns
+        if one.name not in (tenant, version) and _is_wanted(one, columns)
     ]
-    _all_filled(there, chosen, table, writable, tenant, version)
+    _all_filled(found_columns, chosen, table, writable, tenant, version)
     optional = {one.name: None for one in chosen if one.nullable and one.name != "id"}
     made = new_class(
         "".join(part.title() for part in plain.split("_")),

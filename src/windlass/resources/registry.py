@@ -143,10 +143,10 @@ class ResourceTool(Tool):
             return denial_result(self.name, str(error))
         if not isinstance(error, ResourceError):
             return super()._error_result(error)
-        words: JsonObject = {"error": error.code, "tool": self.name, "reason": str(error)}
+        document: JsonObject = {"error": error.code, "tool": self.name, "reason": str(error)}
         if isinstance(error, Conflict) and error.version is not None:
-            words["version"] = error.version
-        return refusal(to_text(words), "invalid" if isinstance(error, InvalidValue) else "error")
+            document["version"] = error.version
+        return refusal(to_text(document), "invalid" if isinstance(error, InvalidValue) else "error")
 
 
 class _Entry(msgspec.Struct, frozen=True):

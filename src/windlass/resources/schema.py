@@ -41,11 +41,11 @@ def ensure(tx: object, plan: ResourcePlan) -> None:
     """Create or extend the table for the class."""
     if plan.layout is not None:
         return  # the table belongs to another program
-    there = columns_of(tx, plan.table)
-    if not there:
+    present = columns_of(tx, plan.table)
+    if not present:
         _create(tx, plan)
     else:
-        _compare(tx, plan, {one.name: one for one in there})
+        _compare(tx, plan, {one.name: one for one in present})
     for one in plan.fields:
         if one.column.unique or one.column.index:
             _index(tx, plan, one)

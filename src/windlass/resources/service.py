@@ -257,8 +257,8 @@ class _Call:
                 return row_for(work, verb.plan, method, self.arguments)
 
             made = await store.consult(look)
-        mine = _Context(self, tenant, ctx)
-        value = await begin(verb.plan, method, made, self.arguments, mine)
+        own_context = _Context(self, tenant, ctx)
+        value = await begin(verb.plan, method, made, self.arguments, own_context)
         if self.committed:
             return self.show(value)
         return await self.commit(lambda tx: self.body(tx, tenant, lambda _: value))
@@ -334,8 +334,8 @@ class _Outside:
 
 def denial_result(tool: str, reason: str) -> ToolResult:
     """Build the result that a model reads for a call its caller may not make."""
-    words = to_text({"error": "permission_denied", "tool": tool, "reason": reason})
-    return ToolResult(content=words, is_error=True, name=tool, outcome="denied")
+    text = to_text({"error": "permission_denied", "tool": tool, "reason": reason})
+    return ToolResult(content=text, is_error=True, name=tool, outcome="denied")
 
 
 def as_json(value: object) -> Any:

@@ -98,11 +98,11 @@ class RowUndo:
 
     async def __call__(self, _args: object, _result: object, ctx: ToolContext[Any]) -> Any:
         logged, rows, known = await self._read_changes(ctx)
-        words = "; ".join(row.words for row in rows)
+        text = "; ".join(row.words for row in rows)
 
         def body(tx: object) -> str:
             self._body(tx, logged, rows, ctx, known)
-            return words
+            return text
 
         return await ctx.commit(body)
 

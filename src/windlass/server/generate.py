@@ -265,8 +265,8 @@ class _App:
         if failed is None:
             await _respond(send, 200, _plain(answering.result()))
         elif isinstance(failed, Exception):
-            told = describe_failure(failed, with_trace=asked["include_tool_trace"])
-            await _respond(send, *told)
+            failure = describe_failure(failed, with_trace=asked["include_tool_trace"])
+            await _respond(send, *failure)
         else:
             raise failed
 

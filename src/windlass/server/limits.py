@@ -35,14 +35,14 @@ def lower_limits(host: Mapping[str, Any], asked: Mapping[str, Any]) -> JsonObjec
     """
     limits: JsonObject = {}
     for name, limit in LIMITS.items():
-        theirs = asked.get(name)
-        if theirs is None:
+        requested = asked.get(name)
+        if requested is None:
             continue
-        number = _check(name, theirs, limit)
-        mine = host.get(name)
-        if mine is None:
-            mine = limit.unset
-        limits[name] = number if mine is None else min(mine, number)
+        number = _check(name, requested, limit)
+        allowed = host.get(name)
+        if allowed is None:
+            allowed = limit.unset
+        limits[name] = number if allowed is None else min(allowed, number)
     return limits
 
 

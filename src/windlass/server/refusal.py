@@ -81,7 +81,7 @@ def describe_failure(error: BaseException, *, with_trace: bool = False) -> tuple
         log.info("request %s was refused: %s", number, error)
         return error.status, {"error": error.code, "message": str(error), "id": number}
     status, code, message = next(
-        (told for kind, told in _TOLD.items() if isinstance(error, kind)), _OTHER
+        (answer for kind, answer in _TOLD.items() if isinstance(error, kind)), _OTHER
     )
     if not isinstance(error, WindlassError):
         log.error("request %s failed", number, exc_info=error)

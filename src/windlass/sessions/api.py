@@ -229,11 +229,11 @@ async def agent_session_remind(
     ```
     A session whose run has ended keeps it for the next one.
     """
-    words = Reminder(reminder) if isinstance(reminder, str) else reminder
-    if type(as_given(words)) is not Reminder:
+    entry = Reminder(reminder) if isinstance(reminder, str) else reminder
+    if type(as_given(entry)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {safe_repr(reminder)}")
     scope = SessionScope.current(store, caller)
-    payload = scope.environment.redact(msgspec.to_builtins(words))
+    payload = scope.environment.redact(msgspec.to_builtins(entry))
     await scope.home.post(await scope.find(id, "mail"), "remind", payload)
 
 

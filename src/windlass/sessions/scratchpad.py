@@ -112,10 +112,10 @@ async def _edit(
     posted = await home.post(id, "memory", edit(action, pad, expected))
     for _ in range(_TRIES):
         entries = await home.read(id)
-        if (fate := _fate(entries, posted)) is not None:
-            if fate.action == "refused":
-                raise _conflict(id, fate.version, expected)
-            return fate.version
+        if (outcome := _fate(entries, posted)) is not None:
+            if outcome.action == "refused":
+                raise _conflict(id, outcome.version, expected)
+            return outcome.version
         if _at_work(entries):
             break
         if not await _taken_here(home, id):

@@ -129,8 +129,8 @@ class _RecordedSession:
         if session_id is None:
             session_id = cast("str | None", known[-1])
         elif session_id not in known:
-            there = ", ".join(str(one) for one in known[:8])
-            raise ConfigError(f"{path} holds no session {session_id!r}; there are: {there}")
+            known_ids = ", ".join(str(one) for one in known[:8])
+            raise ConfigError(f"{path} holds no session {session_id!r}; there are: {known_ids}")
         own = [(at, line) for at, line in lines if line.get("session_id") == session_id]
         self.exact = any(line.get("type") in ("message", "view") for _, line in own)
         for at, line in own:

@@ -199,8 +199,8 @@ class _Undoing:
         finally:
             await journal.close()
         if names := [step.tool for step in ended if step.outcome == "ok"]:
-            words = f"{self.by} has undone what these calls did: {', '.join(names)}."
-            reminder = Reminder(words, ttl=1)
+            text = f"{self.by} has undone what these calls did: {', '.join(names)}."
+            reminder = Reminder(text, ttl=1)
             await self.home.post(
                 self.session_id, "remind", self.environment.redact(msgspec.to_builtins(reminder))
             )

@@ -36,8 +36,8 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     opening: int = 0  # distinguishes the openings of one store
 
     def __str__(self) -> str:
-        whose = f" for {self.caller}" if self.caller else ""
-        return f"process {self.pid} on {self.host}{whose}"
+        owner = f" for {self.caller}" if self.caller else ""
+        return f"process {self.pid} on {self.host}{owner}"
 
 
 class _Process(msgspec.Struct, frozen=True):

@@ -177,9 +177,9 @@ class _Sweep:
         self.play(mode, None)  # what is loaded or opened once and for all is no leak of a run
         trial = self.play(mode, None)
         if trial.outcome != "returned" or trial.troubles:
-            said = "; ".join(f"{kind}: {what}" for kind, what in trial.troubles)
+            problems = "; ".join(f"{kind}: {what}" for kind, what in trial.troubles)
             raise WindlassError(
-                f"the run fails even when nobody interrupts it ({trial.outcome}: {said})"
+                f"the run fails even when nobody interrupts it ({trial.outcome}: {problems})"
             ) from trial.error
         return trial.steps
 

@@ -83,8 +83,8 @@ def in_child(
         return Ended("hung", trace=_tail(folder / "stderr"), seconds=seconds)
     if os.WIFSIGNALED(status):
         if os.WTERMSIG(status) != signal.SIGKILL or kill is None:
-            said = f"died of signal {os.WTERMSIG(status)}\n{_tail(folder / 'stderr')}"
-            return Ended("failed", trace=said, seconds=seconds)
+            message = f"died of signal {os.WTERMSIG(status)}\n{_tail(folder / 'stderr')}"
+            return Ended("failed", trace=message, seconds=seconds)
         where = (
             note.read_text() if note.exists() and at is None else f"after {seconds * 1000:.2f} ms"
         )
@@ -92,8 +92,8 @@ def in_child(
     try:
         ended = msgspec.json.decode(note.read_bytes(), type=Ended)
     except (OSError, msgspec.DecodeError):
-        said = f"left with code {os.WEXITSTATUS(status)} and no word\n{_tail(folder / 'stderr')}"
-        return Ended("failed", trace=said, seconds=seconds)
+        message = f"left with code {os.WEXITSTATUS(status)} and no word\n{_tail(folder / 'stderr')}"
+        return Ended("failed", trace=message, seconds=seconds)
     return msgspec.structs.replace(ended, seconds=seconds)
 
 

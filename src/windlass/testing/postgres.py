@@ -142,8 +142,8 @@ class Server:
         until = time.monotonic() + START_SECONDS
         while not self._ready():
             if process.poll() is not None or time.monotonic() > until:
-                said = (self.folder / "log").read_text(errors="replace")[-2000:]
-                raise WindlassError(f"Postgres did not start: {said}")
+                log_text = (self.folder / "log").read_text(errors="replace")[-2000:]
+                raise WindlassError(f"Postgres did not start: {log_text}")
             time.sleep(0.005)
 
     def _ready(self) -> bool:

@@ -288,7 +288,7 @@ def _last_message(request: Request) -> str:
     if not messages:
         return "none: the request is empty"
     last = messages[-1]
-    words = last.text or " ".join(
+    text = last.text or " ".join(
         block.text for block in last.content if isinstance(block, ToolResult)
     )
-    return f"{last.role}: {words if len(words) <= 200 else words[:200] + '…'!r}"
+    return f"{last.role}: {text if len(text) <= 200 else text[:200] + '…'!r}"

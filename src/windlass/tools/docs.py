@@ -48,9 +48,9 @@ def read_docs(docstring: str | None) -> Docs:
     parts = [doc.short_description or "", doc.long_description or ""]
     if doc.returns and doc.returns.description:
         parts.append(f"Returns: {doc.returns.description}")
-    words = {
+    parameters = {
         param.arg_name.lstrip("*"): " ".join(param.description.split())
         for param in doc.params
         if param.description
     }
-    return Docs("\n\n".join(part.strip() for part in parts if part.strip()), words)
+    return Docs("\n\n".join(part.strip() for part in parts if part.strip()), parameters)

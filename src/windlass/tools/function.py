@@ -103,12 +103,12 @@ class FunctionTool(Tool, Generic[P, R]):
     def _invoke(self, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
         plan, handler = self._plan, self.handler
         assert handler is not None
-        mine = plan.bind(arguments)
+        bound = plan.bind(arguments)
         if plan.context is not None:
-            mine[plan.context] = ctx
+            bound[plan.context] = ctx
         if not plan.positional:
-            return handler(**mine)
-        first = [mine.pop(name, default) for name, default in plan.positional]
+            return handler(**bound)
+        first = [bound.pop(name, default) for name, default in plan.positional]
         missing = [
             name
             for (name, _), value in zip(plan.positional, first, strict=True)
@@ -116,7 +116,7 @@ class FunctionTool(Tool, Generic[P, R]):
         ]
         if missing:  # possible only without validation
             raise BadArguments(tuple(f"{name}: is required" for name in missing))
-        return handler(*first, **mine)
+        return handler(*first, **bound)
 
 
 @overload

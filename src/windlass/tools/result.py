@@ -75,9 +75,9 @@ def timed_out(name: str, effect: str, seconds: float) -> ToolResult:
 
 def _block(item: Any) -> Text | Image | Document:
     if isinstance(item, Text):
-        words = as_given(item.text)
-        safe = clean(words) if isinstance(words, str) else to_text(words)
-        return item if safe is words else Text(safe)
+        text = as_given(item.text)
+        safe = clean(text) if isinstance(text, str) else to_text(text)
+        return item if safe is text else Text(safe)
     if isinstance(item, (Image, Document)):
         if all(_sendable(getattr(item, name)) for name in item.__struct_fields__):
             return item

@@ -456,8 +456,8 @@ class Tool:
     def _invoke(self, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
         if self.handler is None:
             raise RuntimeError("the tool has no handler: the host answers it")
-        mine = own(arguments)
-        return self.handler(mine, ctx) if self.wants_context else self.handler(mine)
+        copied = own(arguments)
+        return self.handler(copied, ctx) if self.wants_context else self.handler(copied)
 
     def _finish(self, value: Any) -> ToolResult | Parked:
         if type(value) is Parked:

@@ -120,9 +120,9 @@ class _Reader:
                 self.cursor = at if self.true else self.cursor
             case _:
                 pass
-        said = said_by(entry)
-        if said is not None:
-            self._mark(Mark(said.kind, said.text, self.cursor, self.number, said.tone, said.detail))
+        mark = said_by(entry)
+        if mark is not None:
+            self._mark(Mark(mark.kind, mark.text, self.cursor, self.number, mark.tone, mark.detail))
         if isinstance(entry, RunEnded):
             self._end(entry)
 

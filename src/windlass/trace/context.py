@@ -250,8 +250,8 @@ def _what(group: Sequence[LeftOut]) -> str:
             put = max(each.put for each in group)
             # what stood in place of earlier ones went with the next
             number = sum(each.gone - each.put for each in group) + put
-            words = count(number, "message")
-            return f"{words}, {put} in their place" if put else words
+            text = count(number, "message")
+            return f"{text}, {put} in their place" if put else text
 
 
 def _where(first: LeftOut, last: LeftOut) -> str:

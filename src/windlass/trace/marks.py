@@ -86,20 +86,20 @@ def _decision(e: events.ToolDecided) -> MarkText | None:
 def _verdict(e: events.IterationEnd) -> MarkText | None:
     if e.verdict == "keep_going" and not e.reason:
         return None  # the next turn shows it
-    words = e.verdict.replace("_", " ")
+    verdict = e.verdict.replace("_", " ")
     why = ", ".join(part for part in (e.status, e.reason) if part)
     tone: Tone = (
         "good" if e.verdict == "finish" else "warn" if e.verdict != "keep_going" else "plain"
     )
-    return MarkText("verdict", f"{words} ({why})" if why else words, tone)
+    return MarkText("verdict", f"{verdict} ({why})" if why else verdict, tone)
 
 
 def _end_mark(e: events.RunEnded) -> MarkText:
     good = e.status in ("done", "idle")
     why = f" ({e.stop_reason})" if e.stop_reason and not good else ""
-    said = str((e.error or {}).get("message") or "")
+    message = str((e.error or {}).get("message") or "")
     tone: Tone = "good" if good else "warn" if e.status == "suspended" else "bad"
-    return MarkText("end", _and(f"{e.status}{why}", said), tone)
+    return MarkText("end", _and(f"{e.status}{why}", message), tone)
 
 
 def _suspend_mark(e: events.Suspended) -> MarkText:

@@ -128,8 +128,8 @@ def _head(picture: Picture, parts: Sequence[Part], width: int) -> Iterator[Line]
         yield from _wrap_facts([fact for fact in facts if fact], width)
     if picture.parent_id:
         kept = "" if picture.branch_at is None else f" after {count(picture.branch_at, 'message')}"
-        said = "forked from" if picture.branch_at is not None else "called by"
-        yield ((f"{said} {fit(picture.parent_id, 60)}{kept}", "dim"),)
+        relation = "forked from" if picture.branch_at is not None else "called by"
+        yield ((f"{relation} {fit(picture.parent_id, 60)}{kept}", "dim"),)
     if picture.forks:
         yield ((f"forks: {fit(', '.join(picture.forks), 70)}", "dim"),)
 
@@ -169,8 +169,8 @@ def _work(part: Part) -> float:
 def _part(easel: _Easel, part: Part, many: int, indent: str = "") -> Iterator[Line]:
     if many > 1 or indent:
         name = part.name or part.model or part.door
-        words = f"{indent}run {part.number}: {fit(name, 40)}, {_status(part)}"
-        yield ((fit(words, easel.width), "bold"),)
+        title = f"{indent}run {part.number}: {fit(name, 40)}, {_status(part)}"
+        yield ((fit(title, easel.width), "bold"),)
     if part.prompt:
         yield ((fit(f"{indent}asked: {part.prompt}", easel.width), "dim"),)
     if easel.full:
@@ -210,12 +210,12 @@ def _fold(easel: _Easel, turns: list[Turn], indent: str) -> Iterator[Line]:
     failed = sum(bar.failed for turn in turns for bar in turn.bars)
     dots = easel.pens.dots
     label = easel.label(indent, f"{dots} {turns[0].number} to {turns[-1].number}", "")
-    words = f"{count(len(turns), 'turn')}, {count(calls, 'call')}"
+    summary = f"{count(len(turns), 'turn')}, {count(calls, 'call')}"
     if failed:
-        words += f", {failed} failed"
+        summary += f", {failed} failed"
     usage = sum((turn.usage for turn in turns[1:]), turns[0].usage)
     cost = sum(turn.cost_usd for turn in turns)
-    yield easel.row(label, start, end, (easel.pens.rule, "dim"), words, easel.costs(usage, cost))
+    yield easel.row(label, start, end, (easel.pens.rule, "dim"), summary, easel.costs(usage, cost))
 
 
 def _turn(easel: _Easel, turn: Turn, indent: str) -> Iterator[Line]:
@@ -300,24 +300,24 @@ class _Easel:
         pen = self.pens.failed if bar.failed else self.pens.open if bar.outcome == OPEN else ""
         pen = pen or getattr(self.pens, bar.kind)
         style = "red" if bar.failed else "yellow" if bar.outcome == OPEN else _STYLES[bar.kind]
-        words = [] if bar.outcome == OPEN else [format_fine_duration(bar.seconds)]
+        notes = [] if bar.outcome == OPEN else [format_fine_duration(bar.seconds)]
         if bar.outcome != "ok":
-            words.append(_outcome(bar.outcome))
+            notes.append(_outcome(bar.outcome))
         if bar.attempts > 1:
-            words.append(
+            notes.append(
                 f"{bar.attempts} attempts" if bar.kind != "tool" else f"try {bar.attempts}"
             )
         if bar.via:
-            words.append(f"by {bar.via}")
+            notes.append(f"by {bar.via}")
         if bar.kind == "tool" and bar.failed and bar.answer:
-            words.append(bar.answer)
+            notes.append(bar.answer)
         if bar.kind != "tool" and bar.failed:
-            words.append(bar.answer)
+            notes.append(bar.answer)
         side = self.costs(bar.usage, bar.cost_usd)
         if bar.kind == "tool" and not bar.failed and bar.arguments:
-            words.append(_brief(bar.arguments))
-        said = f" {self.pens.dot} ".join(words)
-        return self.row(label, bar.start, bar.end, (pen, style), said, side)
+            notes.append(_brief(bar.arguments))
+        note = f" {self.pens.dot} ".join(notes)
+        return self.row(label, bar.start, bar.end, (pen, style), note, side)
 
     def row(
         self, label: str, start: float, end: float, pen: tuple[str, str], words: str, side: str
@@ -357,8 +357,8 @@ class _Easel:
         head: Line = ((label, style), " ")
         if cells(fit(mark.text, whole)) <= after or after >= at:
             return (*head, " " * at, (self.pens.mark, style), " ", (fit(mark.text, after), style))
-        words = padded_left(fit(mark.text, at - 1), at - 1)
-        return (*head, (words, style), " ", (self.pens.mark, style))
+        text = padded_left(fit(mark.text, at - 1), at - 1)
+        return (*head, (text, style), " ", (self.pens.mark, style))
 
     def legend(self) -> Iterator[Line]:
         """Yield the legend, and the time that was left out."""

@@ -115,8 +115,8 @@ async def _must_fail(patient: ProbedModel, what: str, otherwise: str) -> Finding
         await patient.ask(HELLO, model=other, stream=False, max_tokens=16)
     except ModelError as error:
         wanted = "bad_request" if what == "name" else "auth"
-        told = f"{error.http_status or '-'} {error.category}: {' '.join(str(error).split())[:80]}"
+        shown = f"{error.http_status or '-'} {error.category}: {' '.join(str(error).split())[:80]}"
         if error.category in (wanted, "auth"):
-            return Finding("", "pass", told)
-        return Finding("", "fail", f"not known as {wanted}: {told}")
+            return Finding("", "pass", shown)
+        return Finding("", "fail", f"not known as {wanted}: {shown}")
     return Finding("", "pass", otherwise)

@@ -235,5 +235,5 @@ class _RecordedReply:
         self.reply.close()
 
 
-def _user(words: str) -> Message:
-    return Message("user", (Text(words),))
+def _user(text: str) -> Message:
+    return Message("user", (Text(text),))

@@ -36,8 +36,8 @@ async def tools(patient: ProbedModel) -> Finding:
         forced = ", but only when forced"
     called = whole_calls(seen)
     if not called:
-        words = seen.response.text[:60]
-        return Finding("", "unsupported", f"no call came: {words!r}", facts={"native_tools": False})
+        text = seen.response.text[:60]
+        return Finding("", "unsupported", f"no call came: {text!r}", facts={"native_tools": False})
     if problem := _wrong(called):
         return Finding("", "fail", problem)
     patient.memory["call"] = called[0]
@@ -61,8 +61,8 @@ async def loop(patient: ProbedModel) -> Finding:
             continue
         if not seen.response.text.strip() and not seen.response.message.tool_calls:
             return Finding("", "fail", "nothing came after the tool's result")
-        told = "59.90" in seen.response.text
-        detail = "goes on from a result" + (" and reads it" if told else "")
+        mentioned = "59.90" in seen.response.text
+        detail = "goes on from a result" + (" and reads it" if mentioned else "")
         needs = "".join(f"; with {key} = {value}" for key, value in facts.items())
         return Finding("", "pass", f"{detail}{needs}", facts=facts)
     assert refusal is not None

@@ -237,10 +237,10 @@ class Matrix:
             if "known" not in facts and (able := abilities(rule)):
                 facts.update(able, known=True)
             for field in tuple(missing):
-                said = getattr(rule, field)
+                value = getattr(rule, field)
                 # a model that one provider serves in one way only is served by others in theirs
-                if said is not msgspec.UNSET and (field != "wire" or name == provider):
-                    facts[field] = said
+                if value is not msgspec.UNSET and (field != "wire" or name == provider):
+                    facts[field] = value
                     missing.discard(field)
         if "known" in facts and not facts.get("thinking"):
             facts |= {"thinking_modes": (), "reasoning_effort_supported": False, "efforts": ()}

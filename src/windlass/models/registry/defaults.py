@@ -15,11 +15,11 @@ from windlass.json_types import JsonObject
 def read_shipped_tables() -> Document:
     """Read `providers.toml` and `capabilities.toml` of this package; tests have checked them."""
     folder = files("windlass.models.registry")
-    told = {
+    tables = {
         name: tomllib.loads(folder.joinpath(file).read_text("utf-8"))
         for name, file in (("llm", "providers.toml"), ("capabilities", "capabilities.toml"))
     }
-    return Document(told, lambda _path: "the shipped tables")
+    return Document(tables, lambda _path: "the shipped tables")
 
 
 @cache

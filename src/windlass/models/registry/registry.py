@@ -56,15 +56,15 @@ class ModelRegistry:
         merged: JsonObject = {}
         for source in sources:
             merged = _over(merged, source.data.get("llm", {}))
-        told = msgspec.convert(merged, LlmConfig)
-        self.endpoints = {name: self._endpoint(name, p) for name, p in told.providers.items()}
+        config = msgspec.convert(merged, LlmConfig)
+        self.endpoints = {name: self._endpoint(name, p) for name, p in config.providers.items()}
         self.aliases = {
             name: Alias(alias) if isinstance(alias, str) else alias
-            for name, alias in told.aliases.items()
+            for name, alias in config.aliases.items()
         }
-        self.tiers, self.inference = told.tiers, told.inference
-        self.prices = told.prices
-        self._defaults = told.model_defaults
+        self.tiers, self.inference = config.tiers, config.inference
+        self.prices = config.prices
+        self._defaults = config.model_defaults
         self._tables = [
             msgspec.convert(source.data["capabilities"], Table)
             for source in reversed(sources[1:])
@@ -231,7 +231,10 @@ def _over(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
         if key == "inference" and below:
             value = [*value, *below]
         elif key in ("model_defaults", "prices") and below:
-            value = {**value, **{glob: told for glob, told in below.items() if glob not in value}}
+            value = {
+                **value,
+                **{glob: value_below for glob, value_below in below.items() if glob not in value},
+            }
         elif is_object(below) and is_object(value):
             value = _over(_without_wire_settings(below, value), value)
         merged[key] = value
@@ -242,7 +245,7 @@ def _without_wire_settings(weaker: JsonObject, stronger: JsonObject) -> JsonObje
     """Drop a provider's wire settings where the stronger table changes the wire."""
     if stronger.get("wire", weaker.get("wire")) == weaker.get("wire"):
         return weaker
-    return {word: told for word, told in weaker.items() if word not in _OF_WIRE}
+    return {name: value for name, value in weaker.items() if name not in _OF_WIRE}
 
 
 def _to_tuple(names: Names | None) -> tuple[str, ...]:
@@ -321,8 +324,8 @@ def provider_capabilities_install(toml_src: str) -> None:
     ```
     Models that are made from now on follow them; installing again replaces them.
     """
-    told = read_text(toml_src, "provider_capabilities_install", Table)
-    current_registry().install(msgspec.convert(told.data, Table))
+    document = read_text(toml_src, "provider_capabilities_install", Table)
+    current_registry().install(msgspec.convert(document.data, Table))
 
 
 def provider_capabilities_clear() -> None:

@@ -127,8 +127,8 @@ def from_http(status: int, headers: Mapping[str, str], body: bytes, source: Sour
         parsed = None
     fields = error_fields(parsed)
     if not fields:
-        words = " ".join(re.sub(r"<[^>]*>", " ", text[:_SHOWN]).split())[:200]
-        fields = {"message": words or "no explanation"}
+        shown = " ".join(re.sub(r"<[^>]*>", " ", text[:_SHOWN]).split())[:200]
+        fields = {"message": shown or "no explanation"}
     if amazon := headers.get("x-amzn-errortype") or _text(fields.get("__type") or ""):
         # ValidationException:http://…, or com.amazon.…#ValidationException
         fields = {**fields, "code": amazon.partition(":")[0].rpartition("#")[2]}
@@ -164,8 +164,8 @@ def error_fields(parsed: object) -> JsonObject:
     if isinstance(error, str) and error:
         return {"message": error}
     for key in ("message", "detail", "error_message"):
-        if words := body.get(key):
-            return {**body, "message": words if isinstance(words, str) else _text(words)}
+        if message := body.get(key):
+            return {**body, "message": message if isinstance(message, str) else _text(message)}
     return {}
 
 
@@ -201,10 +201,10 @@ def _build_error(
         code=code or None,
         body=source.clean(body[:_SHOWN]) or None,
     )
-    told = headers.get("x-should-retry")
-    if told in ("true", "false"):
+    should_retry = headers.get("x-should-retry")
+    if should_retry in ("true", "false"):
         # the provider knows better than the class of error; `transient` is then this error's own
-        vars(error)["transient"] = told == "true"
+        vars(error)["transient"] = should_retry == "true"
     return error
 
 
@@ -217,17 +217,17 @@ def _message(fields: JsonObject) -> str:
 
 
 def _kind(status: int | None, code: str, kind: str, message: str) -> type[ModelError]:
-    words = f"{code} {kind} {message}".lower()
+    text = f"{code} {kind} {message}".lower()
     if code == "tool_use_failed":
         return BadReply
-    if status == 400 and any(word in words for word in _BAD_KEY):
+    if status == 400 and any(word in text for word in _BAD_KEY):
         return AuthFailed
-    if status == 402 or any(word in words for word in _QUOTA):
+    if status == 402 or any(word in text for word in _QUOTA):
         return QuotaExceeded
-    if status not in (401, 403, 429) and any(word in words for word in _OVERFLOW):
+    if status not in (401, 403, 429) and any(word in text for word in _OVERFLOW):
         return ContextOverflow
     if status is None or status < 500:
-        if any(word in words for word in _REFUSED):
+        if any(word in text for word in _REFUSED):
             return Refused
         named = _KINDS.get(code.lower()) or _KINDS.get(kind.lower())
         if named is not None and (status is None or named is not BadRequest):
@@ -236,7 +236,7 @@ def _kind(status: int | None, code: str, kind: str, message: str) -> type[ModelE
         return AuthFailed
     if status == 429:
         return RateLimited
-    if status in (503, 529) or "overloaded" in words:
+    if status in (503, 529) or "overloaded" in text:
         return Overloaded
     if status is None or status in (408, 409) or status >= 500:
         return ServerError
@@ -256,8 +256,8 @@ def _text(value: object) -> str:
 
 
 def _wait(headers: Mapping[str, str], fields: JsonObject) -> float | None:
-    if (said := retry_after(headers)) is not None:
-        return said
+    if (wait := retry_after(headers)) is not None:
+        return wait
     return _delay(fields)
 
 
@@ -274,8 +274,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait, in whichever header the provider gives them, or None."""
     if (ms := headers.get("retry-after-ms")) and (value := _number(ms)) is not None:
         return value / 1000
-    if said := headers.get("retry-after"):
-        return seconds(said)
+    if given := headers.get("retry-after"):
+        return seconds(given)
     waits = [
         wait
         for name, value in headers.items()
@@ -309,9 +309,9 @@ def seconds(said: str) -> float | None:
     return None
 
 
-def _number(said: str) -> float | None:
+def _number(text: str) -> float | None:
     try:
-        value = float(said)
+        value = float(text)
     except ValueError:
         return None
     return value if 0 <= value < float("inf") else None

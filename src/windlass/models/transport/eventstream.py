@@ -110,8 +110,8 @@ def _name(headers: Headers) -> str:
         case "exception":
             return f"exception:{headers.get(':exception-type', '')}"
         case "error":
-            words = headers.get(":error-message") or headers.get(":error-code") or ""
-            return f"error:{words}"
+            message = headers.get(":error-message") or headers.get(":error-code") or ""
+            return f"error:{message}"
         case _:
             return str(headers.get(":event-type", ""))
 

@@ -176,8 +176,8 @@ class _Pool:
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
             raise Timeout(f"no connection to {_where(url)} within {connect:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            words = f"cannot reach {_where(url)}: {_why(error.os_error)}"
-            raise ConnectionFailed(words, code=transport_base.UNREACHABLE) from error
+            message = f"cannot reach {_where(url)}: {_why(error.os_error)}"
+            raise ConnectionFailed(message, code=transport_base.UNREACHABLE) from error
         except (aiohttp.ClientOSError, ConnectionError, ssl.SSLError) as error:
             raise _NothingCame from error
         except aiohttp.ClientError as error:

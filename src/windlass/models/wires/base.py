@@ -95,10 +95,10 @@ class HttpModel(Model):
     argument_mark: ClassVar[bytes | None] = None
 
     def __init__(self, name: str, **access: Unpack[Access]) -> None:
-        for word in access:
-            if word not in Access.__annotations__:
+        for keyword in access:
+            if keyword not in Access.__annotations__:
                 raise ConfigError(
-                    f"{self.wire} models take no {word}={nearest(word, Access.__annotations__)}"
+                    f"{self.wire} models take no {keyword}={nearest(keyword, Access.__annotations__)}"
                 )
         provider, endpoint = access.get("provider") or self.home, access.get("endpoint")
         base_url = access.get("base_url") or None

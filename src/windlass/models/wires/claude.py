@@ -44,7 +44,9 @@ def open_object(schema: JsonObject, path: str = "the schema") -> str | None:
     """Return the path of an object that cannot be closed, or None."""
     if _is_object(schema) and not schema.get("properties"):
         free = schema.get("additionalProperties", True)
-        if free is not False and not any(word in schema for word in ("$ref", "anyOf", "allOf")):
+        if free is not False and not any(
+            keyword in schema for keyword in ("$ref", "anyOf", "allOf")
+        ):
             if free is True and path == "the schema" and "additionalProperties" not in schema:
                 return None  # a tool without arguments only declares that it takes an object
             return path
@@ -64,14 +66,14 @@ def _is_object(schema: JsonObject) -> bool:
 def _parts(schema: JsonObject) -> list[tuple[str, JsonObject]]:
     """Return the schemas inside a schema, each with its path."""
     found: list[tuple[str, object]] = []
-    for word in ("properties", "$defs", "definitions"):
-        inner = schema.get(word)
+    for keyword in ("properties", "$defs", "definitions"):
+        inner = schema.get(keyword)
         if is_object(inner):
             found += inner.items()
-    for word in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        inner = schema.get(word)
+    for keyword in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        inner = schema.get(keyword)
         if is_list(inner):
-            found += [(f"{word}[{at}]", one) for at, one in enumerate(inner)]
+            found += [(f"{keyword}[{at}]", one) for at, one in enumerate(inner)]
     found.append(("items", schema.get("items")))
     return [(at, one) for at, one in found if is_object(one)]
 
@@ -79,36 +81,36 @@ def _parts(schema: JsonObject) -> list[tuple[str, JsonObject]]:
 def _close_schema(schema: JsonObject) -> JsonObject:
     out: JsonObject = {}
     untold: list[str] = []
-    for word, value in schema.items():
-        match word:
+    for keyword, value in schema.items():
+        match keyword:
             case "properties" | "$defs" | "definitions":
                 inner = cast("JsonObject", value)
-                out[word] = {
+                out[keyword] = {
                     name: _close_schema(part) if is_object(part) else part
                     for name, part in inner.items()
                 }
             case "anyOf" | "oneOf" | "allOf":
                 inner = [_close_schema(part) for part in value]
-                out["anyOf" if word == "oneOf" else word] = inner
+                out["anyOf" if keyword == "oneOf" else keyword] = inner
             case "items" if is_object(value):
-                out[word] = _close_schema(value)
+                out[keyword] = _close_schema(value)
             case "format" if value in _FORMATS:
-                out[word] = value
+                out[keyword] = value
             case "minItems" if value in (0, 1):
-                out[word] = value
+                out[keyword] = value
             case "description":
                 pass
-            case _ if word in _KEPT:
-                out[word] = value
-            case _ if word in _SILENT:
+            case _ if keyword in _KEPT:
+                out[keyword] = value
+            case _ if keyword in _SILENT:
                 pass
             case _:
-                untold.append(f"{word}: {dumps(value).decode()}")
-    told = [str(schema["description"])] if schema.get("description") else []
+                untold.append(f"{keyword}: {dumps(value).decode()}")
+    description = [str(schema["description"])] if schema.get("description") else []
     if untold:
-        told.append(f"({', '.join(untold)})")
-    if told:
-        out["description"] = " ".join(told)
+        description.append(f"({', '.join(untold)})")
+    if description:
+        out["description"] = " ".join(description)
     if _is_object(schema):
         out.setdefault("properties", {})
         out["additionalProperties"] = False

@@ -70,10 +70,10 @@ class Decoder:
         if not text:
             raise BadReply("the reply is empty")
         if text.startswith(b"<"):
-            words = " ".join(
+            shown = " ".join(
                 re.sub(r"<[^>]*>", " ", text[:2000].decode("utf-8", "replace")).split()
             )
-            raise BadReply(f"a web page came instead of a reply: {self.source.clean(words[:200])}")
+            raise BadReply(f"a web page came instead of a reply: {self.source.clean(shown[:200])}")
         body = self._json(text)
         if body.get("error") or body.get("type") == "error":
             raise from_stream(body.get("error") or error_fields(body), self.source)

@@ -30,25 +30,25 @@ def can_be_strict(schema: Mapping[str, Any]) -> bool:
 def _holds(schema: object, depth: int) -> bool:
     if not is_object(schema) or depth > _DEEPEST:
         return False
-    words = schema
-    if not words.keys() <= _WORDS or not any(shape in words for shape in _SHAPES):
+    keywords = schema
+    if not keywords.keys() <= _WORDS or not any(shape in keywords for shape in _SHAPES):
         return False
-    kind: object = words.get("type")
+    kind: object = keywords.get("type")
     kinds = as_list(kind) or [kind]
-    if "object" in kinds or "properties" in words:
-        named = as_dict(words.get("properties"))
-        if words.get("additionalProperties") is not False:
+    if "object" in kinds or "properties" in keywords:
+        named = as_dict(keywords.get("properties"))
+        if keywords.get("additionalProperties") is not False:
             return False
-        if set(map(str, as_list(words.get("required")))) != set(named):
+        if set(map(str, as_list(keywords.get("required")))) != set(named):
             return False
-    if "array" in kinds and "items" not in words:
+    if "array" in kinds and "items" not in keywords:
         return False
     inner = [
-        *as_dict(words.get("properties")).values(),
-        *as_dict(words.get("$defs")).values(),
-        *as_dict(words.get("definitions")).values(),
-        *as_list(words.get("anyOf")),
-        *([words["items"]] if "items" in words else []),
+        *as_dict(keywords.get("properties")).values(),
+        *as_dict(keywords.get("$defs")).values(),
+        *as_dict(keywords.get("definitions")).values(),
+        *as_list(keywords.get("anyOf")),
+        *([keywords["items"]] if "items" in keywords else []),
     ]
     return all(_holds(part, depth + 1) for part in inner)
 

@@ -54,8 +54,8 @@ class AdaptedModel(Holding):
         schema = settings.schema
         if schema is not None and not takes_schema(caps, schema, bool(frame.tools)):
             left["schema"] = None
-            words = IN_WORDS.format(schema=msgspec.json.encode(schema).decode())
-            system = f"{frame.system}\n\n{words}" if frame.system else words
+            instruction = IN_WORDS.format(schema=msgspec.json.encode(schema).decode())
+            system = f"{frame.system}\n\n{instruction}" if frame.system else instruction
             return Frame(system, frame.tools, _without(settings, left))
         if settings.response_format is not None and "json" not in caps.structured:
             left["response_format"] = None  # the text that goes with it stays

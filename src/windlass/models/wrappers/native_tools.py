@@ -80,9 +80,12 @@ def _empty(response: Response) -> bool:
 
 async def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
     said = response.message.content
-    words = next(place for place, block in enumerate(said) if type(block) is Text)
+    text_index = next(place for place, block in enumerate(said) if type(block) is Text)
     # native blocks behind the text referred to text that is now parsed as calls
-    kept = (*said[:words], *(block for block in said[words:] if type(block) is not Opaque))
+    kept = (
+        *said[:text_index],
+        *(block for block in said[text_index:] if type(block) is not Opaque),
+    )
     held = msgspec.structs.replace(response, message=Message("assistant", kept))
     read = await read_reply(held, calls)
     content = tuple(

@@ -28,8 +28,8 @@ class PauseContinuation(Holding):
         left = MOST
         while left and part.stop_reason == "pause_turn" and _is_at_work(part.message):
             left -= 1
-            said = [*request.messages, *request.tail, whole.message]
-            part = await self.model.respond(Request(said, request.frame), emit)
+            messages = [*request.messages, *request.tail, whole.message]
+            part = await self.model.respond(Request(messages, request.frame), emit)
             whole = msgspec.structs.replace(
                 part,
                 message=Message("assistant", (*whole.message.content, *part.message.content)),

@@ -64,8 +64,10 @@ def pile(upto: list[int], messages: Iterable[Message]) -> None:
         for block in content:
             kind = _kind(block)
             if kind is ToolResult:
-                told = block.content
-                total += len(told) if type(told) is str else _parts(told)
+                result_content = block.content
+                total += (
+                    len(result_content) if type(result_content) is str else _parts(result_content)
+                )
             elif kind is ToolCall:
                 total += _arguments(block)
             elif kind is Text or kind is Thinking:
@@ -229,10 +231,10 @@ def reference(result: ToolResult, tool: str | None) -> ToolResult:
     """Replace a result by its first words, its findings, and how to recall it."""
     text = result.text
     where = f'; {tool}(id="{result.id}") shows it' if tool is not None else ""
-    words = f"{_LEFT}{result.name or 'this call'} left the view: {len(text):,} characters"
-    shown = f"{words}{where}]\n{text[:_HEAD]}" if text else f"{words}{where}]"
-    if told := _findings(text[_HEAD:]):
-        shown = f"{shown}\n[…]\n{told}"
+    notice = f"{_LEFT}{result.name or 'this call'} left the view: {len(text):,} characters"
+    shown = f"{notice}{where}]\n{text[:_HEAD]}" if text else f"{notice}{where}]"
+    if findings := _findings(text[_HEAD:]):
+        shown = f"{shown}\n[…]\n{findings}"
     return msgspec.structs.replace(result, content=shown)
 
 

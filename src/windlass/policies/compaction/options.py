@@ -82,13 +82,13 @@ class CompactionOptions(OptionGroup, frozen=True, kw_only=True):
 
     def strategy(self) -> str | None:
         """Return the strategy that the options agree on."""
-        said = {f"{name}.strategy": each.strategy for name, each in self.whole.items()}
-        return _single_value({"compact_strategy": self.compact_strategy, **said})
+        strategies = {f"{name}.strategy": each.strategy for name, each in self.whole.items()}
+        return _single_value({"compact_strategy": self.compact_strategy, **strategies})
 
     def keep_last(self) -> int | None:
         """Return how many messages at the end stay."""
-        said = {f"{name}.keep_last_n": each.keep_last_n for name, each in self.whole.items()}
-        return _single_value({"compact_keep_last": self.compact_keep_last, **said})
+        counts = {f"{name}.keep_last_n": each.keep_last_n for name, each in self.whole.items()}
+        return _single_value({"compact_keep_last": self.compact_keep_last, **counts})
 
     def policy(self) -> CompactionPolicy | None:
         """Return what summaries are to keep."""

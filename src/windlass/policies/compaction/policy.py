@@ -328,10 +328,10 @@ class Compactor(Policy[Compactions]):
                 room = min(room, run.model.context_window * 2)
             room = max(4_000, room)
             question = Message("user", (Text(asking(gone, room)),))
-            told = system_of(
+            system = system_of(
                 self.policy, WORDS, await text_of(self.task), await text_of(self.rules)
             )
-            frame = Frame(told, (), _SETTINGS)
+            frame = Frame(system, (), _SETTINGS)
             try:
                 await run.ask(Request((question,), frame), PURPOSE)
             except (ModelError, BudgetExceeded):

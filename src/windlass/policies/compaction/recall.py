@@ -148,13 +148,13 @@ def _spots(low: str, phrase: str, wanted: Sequence[str]) -> Iterator[tuple[int, 
     if phrase in low:  # better still
         yield from [(2 * len(wanted) + 1, at) for at in _each(low, phrase)]
         return
-    there = [(low.count(word), word) for word in wanted if word in low]
-    if not there:
+    found = [(low.count(word), word) for word in wanted if word in low]
+    if not found:
         return
     near: list[tuple[int, int]] = []
-    for at in _each(low, min(there)[1]):  # the rarest of them
+    for at in _each(low, min(found)[1]):  # the rarest of them
         around, sentence = low[max(0, at - _AROUND) : at + _AROUND], _sentence(low, at)
-        near.append((sum((word in around) + (word in sentence) for _, word in there), at))
+        near.append((sum((word in around) + (word in sentence) for _, word in found), at))
     best = max(near)[0]
     yield from [spot for spot in near if spot[0] == best]
 

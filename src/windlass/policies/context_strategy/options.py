@@ -84,8 +84,8 @@ def _check_strategy(name: str, value: Any) -> ContextStrategy | None:
 
 def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, Check]) -> ConfigError:
     """Build the error for an unknown key, which may belong to another type."""
-    for other, (_, theirs) in _FIELDS.items():
-        if isinstance(key, str) and key in theirs:
+    for other, (_, keys) in _FIELDS.items():
+        if isinstance(key, str) and key in keys:
             return ConfigError(f"{name}.{key} is of type {other!r}, and this is {chosen!r}")
     return no_key(name, key, ["type", *fields])
 

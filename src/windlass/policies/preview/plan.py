@@ -187,8 +187,8 @@ async def compare_rows(
     if seen.result.is_error:
         if seen.result.outcome == "denied":
             return None  # and it will be, when it runs
-        words = safe_repr(seen.result.text, 200)
-        return RowsDiffer(f"it would fail now: {words}", {"error": seen.result.text})
+        text = safe_repr(seen.result.text, 200)
+        return RowsDiffer(f"it would fail now: {text}", {"error": seen.result.text})
     if effect.rows is None:  # a plan of before these were kept
         same = digest_of(seen.diff) == digest_of(effect.diff)
     else:

@@ -207,8 +207,8 @@ async def _preview_call(
         async with asyncio.timeout(seconds):
             seen = await tool.rehearse(call.arguments, ctx, earlier)
     except TimeoutError:
-        words = f"The preview of {tool.name} took longer than {seconds:g} s."
-        return Rehearsal(ToolResult(call.id, words, True, tool.name, "timeout"))
+        text = f"The preview of {tool.name} took longer than {seconds:g} s."
+        return Rehearsal(ToolResult(call.id, text, True, tool.name, "timeout"))
     if seen is None:
         return None
     result = msgspec.structs.replace(seen.result, id=call.id, name=call.name)
@@ -321,8 +321,8 @@ class ByPlan(Policy[Claims]):
     async def _load(self, run: Run) -> EffectPlan:
         ref = self.ref
         try:
-            mine = ref.session_id == run.session_id
-            entries = run.entries if mine else await run.store.read(ref.session_id)
+            is_own = ref.session_id == run.session_id
+            entries = run.entries if is_own else await run.store.read(ref.session_id)
         except NoSuchSession:
             entries = []
         plan = plan_in(entries, ref.session_id)
@@ -367,12 +367,12 @@ class ByPlan(Policy[Claims]):
         if differ is not None:
             return _not_planned(call, plan, differ.why, asks, differ)
         why = f"effect {at} of plan {plan.id[:12]}"
-        told = {
+        receipt = {
             "action": "allow",
             "rule": why,
             "rationale": f"{plan.approved_by} approved the plan",
         }
-        return Granted(why, plan.approved_by, receipt=told)
+        return Granted(why, plan.approved_by, receipt=receipt)
 
     async def _claim_plan(self, run: Run, plan: EffectPlan) -> str:
         """Claim the plan for this run, in the session that made it; "" on success."""
@@ -502,10 +502,10 @@ def _not_planned(
     asks: Sequence[Mapping[str, Any]],
     differ: RowsDiffer | None = None,
 ) -> Ask:
-    words = f"may {call.name} run? It is not in plan {plan.id[:12]}: {why}"
+    question = f"may {call.name} run? It is not in plan {plan.id[:12]}: {why}"
     receipt: dict[str, Any] = {"action": "ask", "rule": NAME, "rationale": why, "asks": list(asks)}
     about: dict[str, Any] = {"plan": plan.id, "asks": [ask["about"] for ask in asks]}
     if differ is not None:
         receipt["diff"] = differ.diff
         about |= differ.about
-    return Ask(words, about=about, receipt=receipt, expires_in=LASTS)
+    return Ask(question, about=about, receipt=receipt, expires_in=LASTS)

@@ -62,8 +62,8 @@ def _notes(gone: Sequence[Message], summary: str | None, tool: str | None) -> st
         kept.append(line)
     if kept:
         parts.append("\n".join(reversed(kept)))
-    if told := _calls(gone):
-        parts.append(told)
+    if calls := _calls(gone):
+        parts.append(calls)
     return "\n\n".join(parts)
 
 
@@ -96,8 +96,8 @@ def _calls(gone: Sequence[Message]) -> str:
         Counter(r.name for r in results),
         Counter(r.name for r in results if is_failure(r)),
     )
-    told = [
+    lines = [
         f"{name} ×{n}" + (f" ({bad[name]} failed)" if bad[name] else "")
         for name, n in counted.most_common(12)
     ]
-    return f"Calls: {', '.join(told)}" if told else ""
+    return f"Calls: {', '.join(lines)}" if lines else ""

@@ -89,7 +89,7 @@ def asking(pad: Pad | None, recent: Sequence[tuple[str, Message]], known: Iterab
     if recent:
         lines.append("The last messages, the oldest first, one JSON object on each line:")
         for ref, message in recent:
-            lines += [_json(said) for said in _render_message(ref, message)]
+            lines += [_json(part) for part in _render_message(ref, message)]
         lines.append("")
     names = ", ".join([_json(id) for id in known]) or "nothing"
     return "\n".join([*lines, f"These may be cited: {names}"])
@@ -101,25 +101,25 @@ def again(question: str, why: str) -> str:
 
 
 def _render_message(ref: str, message: Message) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     blocks = message.content[:BLOCKS]
     most = min(_LINE, max(_EXCERPT, _ROUND // max(1, len(blocks))))
     for block in blocks:
         match block:
             case Text(text):
-                told.append({"ref": ref, "role": message.role, "text": shorten_text(text, most)})
+                parts.append({"ref": ref, "role": message.role, "text": shorten_text(text, most)})
             case ToolCall(id, name, arguments):
-                words = shorten_text(_json(arguments), most)
-                told.append(
-                    {"ref": ref, "role": message.role, "calls": name, "as": id, "with": words}
+                shown = shorten_text(_json(arguments), most)
+                parts.append(
+                    {"ref": ref, "role": message.role, "calls": name, "as": id, "with": shown}
                 )
             case ToolResult():
                 result = {"ref": ref, "result_of": block.id, "tool": block.name}
                 failed = {"failed": True} if block.is_error else {}
-                told.append({**result, **failed, "text": shorten_text(block.text, most)})
+                parts.append({**result, **failed, "text": shorten_text(block.text, most)})
             case _:
                 pass  # what was thought or shown cannot be noted down
-    return told
+    return parts
 
 
 def _json(value: Any) -> str:

@@ -52,16 +52,16 @@ def list_files(folder: str) -> tuple[tuple[str, ...], bool]:
         place, depth = todo.pop(0)
         try:
             with os.scandir(os.path.join(folder, place)) as entries:
-                here: list[os.DirEntry[str]] = []
+                found_entries: list[os.DirEntry[str]] = []
                 for entry in entries:
                     seen += 1
                     if seen > _LOOKED_AT:
                         whole = False
                         break
-                    here.append(entry)
+                    found_entries.append(entry)
         except OSError:
             continue
-        for entry in sorted(here, key=lambda one: one.name):
+        for entry in sorted(found_entries, key=lambda one: one.name):
             name = entry.name
             if name in _IGNORED or name.startswith(".") or not name.isprintable():
                 continue
@@ -164,11 +164,11 @@ def _read_for_model(skill: Skill, path: str, start: int) -> str:
         return "\n".join(below[:_SHOWN]) + more
     data, size = read(skill.folder, path, start)
     last = start + len(data) >= size
-    words, rest = _piece(data, last)
-    if words is None:
+    text, rest = _piece(data, last)
+    if text is None:
         return f"{path} is not text ({size} bytes); it cannot be shown."
     end = start + len(data) - rest
-    return words if last else f"{words}\n[{end} of {size} bytes; go on with start={end}]"
+    return text if last else f"{text}\n[{end} of {size} bytes; go on with start={end}]"
 
 
 def _piece(data: bytes, last: bool) -> tuple[str | None, int]:

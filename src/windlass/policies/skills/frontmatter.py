@@ -159,7 +159,7 @@ class _Reader:
         return self._plain(rest, indent)
 
     def _plain(self, rest: str, indent: int) -> str | None:
-        words = _strip_comment(rest)
+        value = _strip_comment(rest)
         while self.at < len(self.lines):
             line = self.lines[self.at]
             text = line.strip()
@@ -168,13 +168,13 @@ class _Reader:
                 after = next((one for one in self.lines[self.at :] if one.strip()), "")
                 if len(after) - len(after.lstrip()) <= indent or not after:
                     break
-                words += "\n"
+                value += "\n"
             elif inner <= indent or text.startswith("#"):
                 break
             else:
-                words += ("" if words.endswith("\n") else " ") + _strip_comment(text)
+                value += ("" if value.endswith("\n") else " ") + _strip_comment(text)
             self.at += 1
-        return None if words in ("~", "null", "Null", "NULL") else words
+        return None if value in ("~", "null", "Null", "NULL") else value
 
     def _read_block_text(self, style: str, how: str, indent: int) -> str:
         """Parse text over several lines, literal (`|`) or folded (`>`)."""
@@ -301,10 +301,10 @@ class _Flow:
         start = self.at
         while self.at < len(self.text) and self.text[self.at] not in ends:
             self.at += 1
-        words = self.text[start : self.at].strip()
-        if _MACHINERY.match(words):
+        value = self.text[start : self.at].strip()
+        if _MACHINERY.match(value):
             raise self.reader.bad("anchors, aliases and tags are not read here: write it out")
-        return None if words in ("", "~", "null") else words
+        return None if value in ("", "~", "null") else value
 
 
 # --------------------------------------------------------------------------- texts

@@ -144,32 +144,34 @@ def _class(text: str) -> _Class:
 
 def _matches(pieces: list[_Piece], path: str) -> bool:
     most, size = len(pieces), len(path)
-    p = t = 0
+    place = at = 0
     star = deep = (-1, -1)  # where to go on, in the pattern and in the path
     whole = False
-    while p < most or t < size:
-        if p < most:
-            piece = pieces[p]
+    while place < most or at < size:
+        if place < most:
+            piece = pieces[place]
             if isinstance(piece, _Deep):
-                p, star, whole = p + 1, (-1, -1), piece.whole
-                deep = (p, t)
+                place, star, whole = place + 1, (-1, -1), piece.whole
+                deep = (place, at)
                 continue
             if isinstance(piece, _Star):
-                p += 1
-                star = (p, t)
+                place += 1
+                star = (place, at)
                 continue
-            if t < size and (piece == path[t] if isinstance(piece, str) else piece.takes(path[t])):
-                p, t = p + 1, t + 1
+            if at < size and (
+                piece == path[at] if isinstance(piece, str) else piece.takes(path[at])
+            ):
+                place, at = place + 1, at + 1
                 continue
         if star[0] >= 0 and star[1] < size and path[star[1]] != "/":
             star = (star[0], star[1] + 1)
-            p, t = star
+            place, at = star
             continue
         following = _next(path, deep[1], whole) if deep[0] >= 0 else -1
         if following < 0:
             return False
         deep, star = (deep[0], following), (-1, -1)
-        p, t = deep
+        place, at = deep
     return True
 
 

@@ -156,9 +156,9 @@ def _with_name(fields: dict[str, Any], folder: str, problems: list[str]) -> dict
 def _first_words(body: str) -> str:
     for paragraph in re.split(r"\n\s*\n", body[:20_000]):
         lines = [line.strip() for line in paragraph.splitlines()]
-        words = " ".join(line for line in lines if line and not line.startswith("#"))
-        if words:
-            return words[:_DESCRIPTION]
+        text = " ".join(line for line in lines if line and not line.startswith("#"))
+        if text:
+            return text[:_DESCRIPTION]
     return ""
 
 
@@ -225,8 +225,8 @@ def _text(value: Any) -> str | None:
 
 
 def _flag(value: Any) -> bool | None:
-    said = str(value).strip().lower()
-    return True if said in _YES else False if said in _NO else None
+    text = str(value).strip().lower()
+    return True if text in _YES else False if text in _NO else None
 
 
 def _map(value: Any) -> dict[str, Any] | None:

@@ -293,9 +293,9 @@ class Skills(Policy[Active]):
             raise
         except Exception as error:
             failed = error
-        words = error_text(failed) or type(failed).__name__
-        log.warning("skill %r: %s failed: %s", event.name, which, words)
-        run.note("skill_hook_failed", {"name": event.name, "hook": which, "error": words})
+        message = error_text(failed) or type(failed).__name__
+        log.warning("skill %r: %s failed: %s", event.name, which, message)
+        run.note("skill_hook_failed", {"name": event.name, "hook": which, "error": message})
 
 
 class GatedSkills(Skills):

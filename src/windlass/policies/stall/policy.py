@@ -119,18 +119,18 @@ class Stall(Policy[None]):
         times, _ = seen.counts.get(signature(call), (0, ""))
         if times + 1 < self.tiers.skip:
             return None
-        words = (
+        text = (
             f"rejected_loop: not run, {call.name} gave the same result {times} times. {_REDIRECT}"
         )
-        return ToolResult(call.id, words, True, call.name, "denied")
+        return ToolResult(call.id, text, True, call.name, "denied")
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
         if self.tiers is None:
             return result
         times = repeats(run, self.exempt).count_of.get(call.id, 0)
         if times >= self.tiers.block:
-            words = f"{call.name} gave the same result {times} times. {_REDIRECT}"
-            return msgspec.structs.replace(result, content=words)
+            text = f"{call.name} gave the same result {times} times. {_REDIRECT}"
+            return msgspec.structs.replace(result, content=text)
         if times >= self.tiers.warn:
             hint = f"[{call.name} has now given this same result {times} times. {_REDIRECT}]"
             content = result.content

@@ -181,11 +181,11 @@ def _number(found: str | None, address: Address) -> int:
 
 async def _version(connection: Connection) -> str | None:
     # Not by to_regclass: a server process may remember for a while that there was no such table.
-    there = await connection.fetchval(
+    exists = await connection.fetchval(
         "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
         " WHERE c.relname = 'windlass_meta' AND n.nspname = ANY(current_schemas(false))"
     )
-    if there is None:
+    if exists is None:
         return None
     found = await connection.fetchval("SELECT value FROM windlass_meta WHERE key = 'schema'")
     return "" if found is None else str(found)

@@ -192,10 +192,10 @@ def _distrust(address: Address, what: str, schema: str, role: str, name: str) ->
             f"ours; ALTER SCHEMA {quote(schema)} OWNER TO this store's role, {other}"
         )
     if what == "create":
-        whom = role if role == "PUBLIC" else quote(role)
+        grantee = role if role == "PUBLIC" else quote(role)
         return StoreError(
             f"{address}: role {role!r} may create in schema {schema!r}, and put tables and functions "
-            f"in the place of ours; REVOKE CREATE ON SCHEMA {quote(schema)} FROM {whom}, {other}"
+            f"in the place of ours; REVOKE CREATE ON SCHEMA {quote(schema)} FROM {grantee}, {other}"
         )
     return StoreError(
         f"{address}: {what} {name!r} in schema {schema!r} belongs to role {role!r}, and would run or be "
@@ -220,10 +220,10 @@ def _parse(known: str) -> dict[str, dict[str, Column]]:
     ):
         columns: dict[str, Column] = {}
         for line in re.split(r",(?![^(]*\))", body):
-            words = line.split()
-            if words[0] in ("PRIMARY", "UNIQUE"):
+            parts = line.split()
+            if parts[0] in ("PRIMARY", "UNIQUE"):
                 continue
             required = "NOT NULL" in line or "PRIMARY KEY" in line
-            columns[words[0]] = Column(_TYPES.get(words[1], words[1]), required)
+            columns[parts[0]] = Column(_TYPES.get(parts[1], parts[1]), required)
         tables[name] = columns
     return tables

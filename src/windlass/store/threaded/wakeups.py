@@ -30,8 +30,8 @@ class News:
         """Send the queued callbacks now."""
         if not self._told:
             return
-        told, self._told = self._told, {}
-        for loop, news in told.items():
+        queued, self._told = self._told, {}
+        for loop, news in queued.items():
             try:
                 loop.call_soon_threadsafe(_hear, news)
             except RuntimeError:  # the loop is closed; nothing waits there any more

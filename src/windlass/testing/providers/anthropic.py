@@ -87,8 +87,8 @@ class FakeAnthropic(FakeServer):
         ]
 
     def error(self, problem: Rejected) -> Data:
-        kind, words = ERRORS.get(problem.status, ERRORS[500])
-        message = problem.message or CODES.get(problem.code or "", words)
+        kind, text = ERRORS.get(problem.status, ERRORS[500])
+        message = problem.message or CODES.get(problem.code or "", text)
         return {
             "type": "error",
             "error": {"type": kind, "message": message},

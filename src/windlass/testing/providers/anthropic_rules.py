@@ -12,8 +12,8 @@ blocks_of = rules.blocks_of
 def check(asked: Asked, api_key: str | None) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
     _check_headers(asked.headers, api_key)
-    told = rules.check_count if counting(asked) else rules.check
-    told(asked.json, signature)
+    check_body = rules.check_count if counting(asked) else rules.check
+    check_body(asked.json, signature)
 
 
 def counting(asked: Asked) -> bool:
@@ -24,8 +24,8 @@ def counting(asked: Asked) -> bool:
 def _check_headers(headers: dict[str, str], api_key: str | None) -> None:
     given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
     if api_key is not None and given != api_key:
-        words = "invalid x-api-key" if given else "x-api-key header is required"
-        raise Rejected(words, status=401)
+        message = "invalid x-api-key" if given else "x-api-key header is required"
+        raise Rejected(message, status=401)
     if "anthropic-version" not in headers:
         raise Rejected("anthropic-version: header is required")
     if not headers.get("content-type", "").startswith("application/json"):

@@ -103,8 +103,8 @@ class FakeBedrock(FakeServer):
             return {"inputTokens": usage_of(asked, reply).input_tokens}
         content: list[Data] = []
         if reply.thinking:
-            said = {"text": reply.thinking, "signature": signature(reply.thinking)}
-            content.append({"reasoningContent": {"reasoningText": said}})
+            reasoning = {"text": reply.thinking, "signature": signature(reply.thinking)}
+            content.append({"reasoningContent": {"reasoningText": reasoning}})
         if reply.text:
             content.append({"text": reply.text})
         content += [{"toolUse": use} for use in _uses(asked, reply)]
@@ -130,8 +130,8 @@ class FakeBedrock(FakeServer):
         return frames
 
     def error(self, problem: Rejected) -> Data:
-        words = CODES.get(problem.code or "") or ERRORS.get(problem.status, ("", "Internal."))[1]
-        return {"message": problem.message or words}
+        message = CODES.get(problem.code or "") or ERRORS.get(problem.status, ("", "Internal."))[1]
+        return {"message": problem.message or message}
 
     def _refusal(self, asked: Asked, problem: Rejected, more: dict[str, str]) -> web.Response:
         kind = ERRORS.get(problem.status, ("InternalServerException", ""))[0]

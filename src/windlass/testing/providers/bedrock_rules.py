@@ -13,8 +13,8 @@ def check(asked: Asked, api_key: str | None) -> None:
     if api_key is not None and not given.startswith("AWS4-HMAC-SHA256 "):
         if given != f"Bearer {api_key}":
             raise Rejected("The security token included in the request is invalid.", status=403)
-    told = rules.check_count if counting(asked) else rules.check
-    told(asked.json, signature)
+    check_body = rules.check_count if counting(asked) else rules.check
+    check_body(asked.json, signature)
 
 
 def counting(asked: Asked) -> bool:

@@ -122,8 +122,8 @@ class FakeGemini(FakeServer):
         return [Frame(chunk) for chunk in chunks]
 
     def error(self, problem: Rejected) -> Data:
-        status, words = ERRORS.get(problem.status, ERRORS[500])
-        message = problem.message or CODES.get(problem.code or "", words)
+        status, text = ERRORS.get(problem.status, ERRORS[500])
+        message = problem.message or CODES.get(problem.code or "", text)
         error: Data = {"code": problem.status, "message": message, "status": status}
         if problem.code == "API_KEY_INVALID":
             kind = "type.googleapis.com/google.rpc.ErrorInfo"

@@ -14,8 +14,8 @@ def check(body: Data, given: str, api_key: str | None, *, ids: bool) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
     if api_key is not None and given != api_key:
         if ids:
-            words = "API key not valid. Please pass a valid API key."
-            raise Rejected(words, code="API_KEY_INVALID")
+            message = "API key not valid. Please pass a valid API key."
+            raise Rejected(message, code="API_KEY_INVALID")
         raise Rejected("Request had invalid authentication credentials.", status=401)
     rules.check(body, signature, ids=ids)
 

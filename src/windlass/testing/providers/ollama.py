@@ -90,21 +90,21 @@ class FakeOllama(FakeServer):
         return {**_shell(asked), "message": message, **_end(asked, reply)}
 
     def frames(self, asked: Asked, reply: Reply) -> list[Frame]:
-        said: list[Data] = [{"content": "", "thinking": piece} for piece in cut(reply.thinking)]
-        said += [{"content": piece} for piece in cut(reply.text)]
-        said += [{"content": "", "tool_calls": [call]} for call in _asked_for(reply)]
+        pieces: list[Data] = [{"content": "", "thinking": piece} for piece in cut(reply.thinking)]
+        pieces += [{"content": piece} for piece in cut(reply.text)]
+        pieces += [{"content": "", "tool_calls": [call]} for call in _asked_for(reply)]
         shell = _shell(asked)
         if asked.path == GENERATE:
-            texts = [{"response": m.pop("content"), **m, "done": False} for m in said]
+            texts = [{"response": m.pop("content"), **m, "done": False} for m in pieces]
             ends = {"response": "", **_end(asked, reply)}
             return [Frame({**shell, **line}) for line in [*texts, ends]]
-        lines = [{**shell, "message": {"role": "assistant", **m}, "done": False} for m in said]
+        lines = [{**shell, "message": {"role": "assistant", **m}, "done": False} for m in pieces]
         last = {**shell, "message": {"role": "assistant", "content": ""}, **_end(asked, reply)}
         return [Frame(line) for line in [*lines, last]]
 
     def error(self, problem: Rejected) -> Data:
-        words = CODES.get(problem.code or "") or ERRORS.get(problem.status, ERRORS[500])
-        return {"error": problem.message or words}
+        message = CODES.get(problem.code or "") or ERRORS.get(problem.status, ERRORS[500])
+        return {"error": problem.message or message}
 
     def headers(self, asked: Asked) -> dict[str, str]:
         return {}

@@ -125,12 +125,12 @@ class FakeOpenAI(FakeServer):
         return [*(Frame(chunk) for chunk in chunks), Frame("[DONE]")]
 
     def error(self, problem: Rejected) -> Data:
-        kind, code, words = ERRORS.get(problem.status, ERRORS[500])
+        kind, code, message = ERRORS.get(problem.status, ERRORS[500])
         if problem.code in CODES:
-            kind, words = CODES[problem.code]
+            kind, message = CODES[problem.code]
         return {
             "error": {
-                "message": problem.message or words,
+                "message": problem.message or message,
                 "type": kind,
                 "param": problem.param,
                 "code": problem.code or code,

@@ -200,8 +200,8 @@ def _error_frame(frames: list[Frame]) -> list[Frame]:
 
 
 def _error_event(frames: list[Frame]) -> list[Frame]:
-    words = {"message": "Failed to call a function.", "code": "tool_use_failed"}
-    return [*frames[: len(frames) // 2], Frame({"error": words}, "error")]
+    error = {"message": "Failed to call a function.", "code": "tool_use_failed"}
+    return [*frames[: len(frames) // 2], Frame({"error": error}, "error")]
 
 
 def _without_end(frames: list[Frame]) -> list[Frame]:

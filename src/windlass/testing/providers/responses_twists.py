@@ -191,8 +191,8 @@ def _failed_midway(frames: list[Frame]) -> list[Frame]:
 
 
 def _error_event(frames: list[Frame]) -> list[Frame]:
-    words = {"type": "error", "message": "Failed to call a function.", "code": "tool_use_failed"}
-    return [*frames[: len(frames) // 2], Frame({**words, "param": None}, "error")]
+    event = {"type": "error", "message": "Failed to call a function.", "code": "tool_use_failed"}
+    return [*frames[: len(frames) // 2], Frame({**event, "param": None}, "error")]
 
 
 def _cut_frames(frames: list[Frame]) -> list[Frame]:

@@ -31,14 +31,14 @@ class DryRun(ToolWrapper):
 
     async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         """Describe what would have happened."""
-        words = self.words
-        if words is None:
+        given = self.words
+        if given is None:
             written = msgspec.json.encode(arguments, enc_hook=to_text).decode()
             return ToolResult(content=f"Dry run: {self.name} was not run. Arguments: {written}")
-        if isinstance(words, str):
-            return ToolResult(content=words)
+        if isinstance(given, str):
+            return ToolResult(content=given)
         try:
-            answer = words(asked_call(self.inner, arguments, ctx))
+            answer = given(asked_call(self.inner, arguments, ctx))
             return self._finish(await answer if isawaitable(answer) else answer)
         except Exception as error:
             return self._error_result(error)

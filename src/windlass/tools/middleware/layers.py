@@ -85,12 +85,12 @@ def with_rate_limit(
     is `windlass.callers.with_rate_limit`.
     """
     given = _merge_options("with_rate_limit", options, max_calls=max_calls, message=message)
-    most, words = given["max_calls"], given["message"]
+    most, text = given["max_calls"], given["message"]
     if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 10**12:
         raise ConfigError(f"max_calls is a whole number of at least 0, not {safe_repr(most)}")
-    if words is not None and (not isinstance(words, str) or not words.strip()):
-        raise ConfigError(f"message is a text that is not empty, not {safe_repr(words)}")
-    return WithRateLimit(most, words)
+    if text is not None and (not isinstance(text, str) or not text.strip()):
+        raise ConfigError(f"message is a text that is not empty, not {safe_repr(text)}")
+    return WithRateLimit(most, text)
 
 
 def with_dry_run(
@@ -106,7 +106,7 @@ def with_dry_run(
     `with_dry_run(tools=["deploy"], answer=lambda call: f"deployed {call.arguments['service']}")`.
     """
     given = _merge_options("with_dry_run", options, tools=tools, answer=answer)
-    names, words = given["tools"], given["answer"]
+    names, given_answer = given["tools"], given["answer"]
     if names is not None:
         listed = cast("Sequence[Any]", names if isinstance(names, (list, tuple)) else (None,))
         if not all(isinstance(name, str) and name for name in listed):
@@ -114,9 +114,15 @@ def with_dry_run(
                 f"tools is a list of tools' names, not {safe_repr(cast('Any', names))}"
             )
         names = tuple(listed)
-    if words is not None and not isinstance(words, str) and not callable(words):
-        raise ConfigError(f"answer is a text or a function of the call, not {safe_repr(words)}")
-    return WithDryRun(names, cast("Any", words))
+    if (
+        given_answer is not None
+        and not isinstance(given_answer, str)
+        and not callable(given_answer)
+    ):
+        raise ConfigError(
+            f"answer is a text or a function of the call, not {safe_repr(given_answer)}"
+        )
+    return WithDryRun(names, cast("Any", given_answer))
 
 
 def with_audit_sink(sink: ToolSink) -> ToolLayer:

@@ -177,8 +177,8 @@ def _of_dataclass(cls: type[Any], hints: JsonObject) -> list[Field]:
             continue
         default = MISSING if one.default is dataclasses.MISSING else one.default
         required = default is MISSING and one.default_factory is dataclasses.MISSING
-        words = one.metadata.get("description", "")
-        found.append(Field(one.name, one.name, hints[one.name], required, default, words))
+        description = one.metadata.get("description", "")
+        found.append(Field(one.name, one.name, hints[one.name], required, default, description))
     return found
 
 

@@ -30,14 +30,14 @@ def pydantic_shape(hint: Any, defs: dict[str, Json], free_name: Callable[[str], 
     except (PydanticUserError, NameError) as error:
         first = str(error).splitlines()[0]
         raise Unsupported(hint, f"pydantic cannot make a schema of it: {first}") from None
-    theirs: dict[str, Json] = {
+    definitions: dict[str, Json] = {
         name: _strip_titles(definition) for name, definition in schema.pop("$defs", {}).items()
     }
     names = {
         name: name if defs.get(name, definition) == definition else free_name(name)
-        for name, definition in theirs.items()
+        for name, definition in definitions.items()
     }
-    for name, definition in theirs.items():
+    for name, definition in definitions.items():
         defs[names[name]] = rename(definition, names)
     return Shape(rename(_strip_titles(schema), names), _converter(adapter))
 

@@ -185,11 +185,11 @@ class Shapes:
                 shape = _add_constraints(shape, item, base)
                 if isinstance(item, msgspec.Meta):
                     self.unsure |= bool(item.pattern or item.extra_json_schema)
-        words = [item for item in metadata if isinstance(item, str)]
-        words += [
+        descriptions = [item for item in metadata if isinstance(item, str)]
+        descriptions += [
             item.documentation for item in metadata if type(item).__name__ == "Doc"
         ]  # typing_extensions.Doc
-        return shape.described(words[-1]) if words else shape
+        return shape.described(descriptions[-1]) if descriptions else shape
 
     def _container(
         self, hint: Any, origin: Any, args: tuple[Any, ...], scope: Scope

@@ -63,10 +63,10 @@ def _parameters(schema: object, depth: int) -> Iterator[str]:
     properties = fields.get("properties")
     if is_mapping(properties):
         for name, value in properties.items():
-            said: Mapping[str, Any] = value if is_mapping(value) else {}
-            description = said.get("description")
+            described: Mapping[str, Any] = value if is_mapping(value) else {}
+            description = described.get("description")
             yield f"{name}: {description}" if isinstance(description, str) else name
-            yield from _parameters(said, depth - 1)
+            yield from _parameters(described, depth - 1)
     yield from _parameters(fields.get("items"), depth - 1)
 
 

@@ -79,14 +79,17 @@ def result_block(result: ToolResult) -> JsonObject:
 def file_block(file: Image | Document) -> JsonObject:
     """Convert an image or document to a block, or to text where the wire cannot carry it."""
     kind = "image" if isinstance(file, Image) else "document"
-    here = inline(file)
+    inline_data = inline(file)
     source: JsonObject | None
-    if here is None:
+    if inline_data is None:
         source = {"type": "url", "url": file.url}
     else:
-        source = _inline_image(*here) if kind == "image" else _inline_document(*here)
+        source = _inline_image(*inline_data) if kind == "image" else _inline_document(*inline_data)
     if source is None:
-        return {"type": "text", "text": _words(file, here[0] if here else file.media_type)}
+        return {
+            "type": "text",
+            "text": _words(file, inline_data[0] if inline_data else file.media_type),
+        }
     block: JsonObject = {"type": kind, "source": source}
     if isinstance(file, Document) and file.title is not None:
         block["title"] = file.title
@@ -172,7 +175,7 @@ class AnthropicMessages(HttpModel):
         self.check()
         head, *rest = self.encode(request)
         fields = as_dict(loads(head + b"]}"))
-        fields = {word: value for word, value in fields.items() if word in _COUNTED}
+        fields = {name: value for name, value in fields.items() if name in _COUNTED}
         body = [dumps(fields)[:-1] + b',"messages":[', *rest]
         path, mark, query = self.url.partition("?")
         at = f"{path}/count_tokens{mark}{query}"
@@ -416,9 +419,9 @@ def _output(settings: Settings, effort: str | None) -> JsonObject:
 
 def _add(body: JsonObject, extra: JsonObject) -> None:
     """Merge the user's own fields into the body; `output_config` is merged key by key."""
-    for word, value in extra.items():
-        if word in ("messages", "cache_control"):
+    for name, value in extra.items():
+        if name in ("messages", "cache_control"):
             continue
-        if word == "output_config" and is_object(value):
-            value = {**body.get(word, {}), **value}
-        body[word] = value
+        if name == "output_config" and is_object(value):
+            value = {**body.get(name, {}), **value}
+        body[name] = value

@@ -156,15 +156,15 @@ def _check_closed(schema: object, where: str) -> None:
             _check_closed(part, where)
     if not is_object(schema):
         return
-    words = schema
-    if words.get("type") == "object" and words.get("additionalProperties") is not False:
+    keywords = schema
+    if keywords.get("type") == "object" and keywords.get("additionalProperties") is not False:
         raise Rejected(
             f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false"
         )
-    for word in ("minimum", "maximum", "minLength", "maxLength", "maxItems", "multipleOf"):
-        if word in words and not isinstance(words[word], dict):
-            raise Rejected(f"{where}: property '{word}' is not supported")
-    for name, part in words.items():
+    for keyword in ("minimum", "maximum", "minLength", "maxLength", "maxItems", "multipleOf"):
+        if keyword in keywords and not isinstance(keywords[keyword], dict):
+            raise Rejected(f"{where}: property '{keyword}' is not supported")
+    for name, part in keywords.items():
         if name not in ("enum", "const", "required", "default"):
             _check_closed(part, where)
 

@@ -233,7 +233,7 @@ class BedrockConverse(HttpModel):
         self.check()
         head, *rest = self.encode(request)
         fields = as_dict(loads(head + b"]}"))
-        fields = {word: value for word, value in fields.items() if word in _COUNTED}
+        fields = {field: value for field, value in fields.items() if field in _COUNTED}
         start = dumps(fields)[:-1] + b"," if fields else b"{"
         body = [b'{"input":{"converse":', start + b'"messages":[', *rest, b"}}"]
         at = self._method(self.base_url, name, "count-tokens")

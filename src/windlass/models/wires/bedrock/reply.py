@@ -142,12 +142,12 @@ class ConverseDecoder(Decoder):
         return True
 
     def _failure(self, name: str, data: bytes) -> Exception:
-        kind, _, words = name.partition(":")
+        kind, _, detail = name.partition(":")
         if kind == "error":
-            return from_stream({"message": words}, self.source)
+            return from_stream({"message": detail}, self.source)
         body = self._json(data or b"{}")
-        said = as_text(body.get("message")) or as_text(body.get("Message")) or words
-        return from_stream({"message": said, "type": words}, self.source)
+        message = as_text(body.get("message")) or as_text(body.get("Message")) or detail
+        return from_stream({"message": message, "type": detail}, self.source)
 
     def _block_at(self, at: int) -> _Open:
         if at not in self._open:
@@ -191,9 +191,9 @@ class ConverseDecoder(Decoder):
             reasoning = as_dict(block["reasoningContent"])
             if "redactedContent" in reasoning:
                 return Thinking("", reasoning, self.origin)
-            said = as_dict(reasoning.get("reasoningText"))
-            rest = {k: v for k, v in said.items() if k != "text"}
-            return Thinking(as_text(said.get("text")), rest or None, self.origin)
+            reasoning_text = as_dict(reasoning.get("reasoningText"))
+            rest = {k: v for k, v in reasoning_text.items() if k != "text"}
+            return Thinking(as_text(reasoning_text.get("text")), rest or None, self.origin)
         if "citationsContent" in block:
             parts = as_list(as_dict(block["citationsContent"]).get("content"))
             return Text("".join([as_text(as_dict(part).get("text")) for part in parts]))

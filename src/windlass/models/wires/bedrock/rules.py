@@ -75,8 +75,8 @@ def _check_output(config: Data) -> None:
     form: Data | None = config.get("textFormat")
     if form is None:
         return
-    told: Data = form.get("structure", {}).get("jsonSchema", {})
-    if form.get("type") != "json_schema" or not isinstance(told.get("schema"), str):
+    json_schema: Data = form.get("structure", {}).get("jsonSchema", {})
+    if form.get("type") != "json_schema" or not isinstance(json_schema.get("schema"), str):
         raise Rejected("outputConfig.textFormat is not valid.")
 
 
@@ -139,8 +139,12 @@ def _check_block(block: Data, sign: Sign | None) -> None:
             _check_text(part)
     if "document" in block and not DOCUMENT.fullmatch(block["document"]["name"]):
         raise Rejected("The document name is not valid.")
-    said: Data = block.get("reasoningContent", {}).get("reasoningText")
-    if said and sign is not None and said.get("signature") != sign(said["text"]):
+    reasoning_text: Data = block.get("reasoningContent", {}).get("reasoningText")
+    if (
+        reasoning_text
+        and sign is not None
+        and reasoning_text.get("signature") != sign(reasoning_text["text"])
+    ):
         raise Rejected("messages.content.thinking: Invalid `signature` in `thinking` block")
 
 

@@ -215,8 +215,8 @@ class GenerateDecoder(Decoder):
             raise BadRequest(why or "a call went back without its thoughtSignature", code=finish)
 
     def _refusal_error(self, reason: str, why: str) -> Refused:
-        said = f"the prompt was blocked: {why or reason}"
-        return Refused(self.source.clean(said), code=reason)
+        message = f"the prompt was blocked: {why or reason}"
+        return Refused(self.source.clean(message), code=reason)
 
     def _parse_usage(self) -> Usage:
         usage = self._usage

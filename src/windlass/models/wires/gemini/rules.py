@@ -101,10 +101,10 @@ def _check_schema(schema: Data, where: str) -> None:
     defs: object = schema.get("$defs") or {}
     waiting: list[object] = [schema, *cast("Data", defs).values()]
     while waiting:
-        here = waiting.pop()
-        if not is_object(here):
+        node = waiting.pop()
+        if not is_object(node):
             raise Rejected(f"Invalid value at '{where}': not a schema")
-        one = here
+        one = node
         if odd := one.keys() & {"const", "allOf", "definitions"}:
             raise Rejected(f"{where}: the field {min(odd)} is not supported")
         if "$ref" in one:
@@ -126,8 +126,8 @@ def _check_contents(body: Data, sign: Sign | None, ids: bool, signs: bool) -> No
     contents: object = body.get("contents")
     if not is_list(contents) or not contents:
         raise Rejected("* GenerateContentRequest.contents: contents is not specified")
-    said = contents
-    for at, content in enumerate(said):
+    turns = contents
+    for at, content in enumerate(turns):
         if content.get("role") not in ("user", "model"):
             raise Rejected("Please use a valid role: user, model.")
         parts: list[Data] = content.get("parts", [])
@@ -140,7 +140,7 @@ def _check_contents(body: Data, sign: Sign | None, ids: bool, signs: bool) -> No
                     raise Rejected(f"contents[{at}].parts[{number}]: the text is empty")
         if content["role"] == "model":
             _check_signatures(parts, at, sign, signs)
-    if said[0]["role"] != "user" or said[-1]["role"] != "user":
+    if turns[0]["role"] != "user" or turns[-1]["role"] != "user":
         raise Rejected("Please ensure that multiturn requests begin and end with a user role.")
 
 
@@ -164,7 +164,7 @@ def _check_part(part: Data, where: str, ids: bool) -> None:
 
 def _check_signatures(parts: list[Data], at: int, sign: Sign | None, signs: bool) -> None:
     calls = [part for part in parts if "functionCall" in part]
-    words = ""
+    text = ""
     for part in parts:
         signed = part.get("thoughtSignature")
         if isinstance(signed, str) and signed != FOREIGN:
@@ -183,8 +183,8 @@ def _check_signatures(parts: list[Data], at: int, sign: Sign | None, signs: bool
             else:
                 right = sign is None or signed in (sign(f"call {name}"), FOREIGN)
         else:
-            words += "" if part.get("thought") else part.get("text", "")
-            right = signed is None or sign is None or signed == sign(words)
+            text += "" if part.get("thought") else part.get("text", "")
+            right = signed is None or sign is None or signed == sign(text)
         if not right:
             raise Rejected("Thought signature is not valid.")
 

@@ -159,11 +159,11 @@ def _types(kinds: list[Any]) -> Schema:
 def _follow(root: Schema, pointer: str) -> Schema | None:
     if not pointer.startswith("#"):
         return None  # somewhere else in the world
-    here: Any = root
+    node: Any = root
     for step in filter(None, pointer[1:].split("/")):
         name = step.replace("~1", "/").replace("~0", "~")
-        if is_list(here):
-            here = dict(enumerate(here)).get(int(name) if name.isdigit() else -1)
+        if is_list(node):
+            node = dict(enumerate(node)).get(int(name) if name.isdigit() else -1)
         else:
-            here = here.get(name) if is_object(here) else None
-    return here if is_object(here) else None
+            node = node.get(name) if is_object(node) else None
+    return node if is_object(node) else None

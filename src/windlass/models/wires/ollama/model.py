@@ -272,18 +272,18 @@ def _user_messages(message: Message) -> list[JsonObject]:
 
 
 def _user(blocks: Sequence[Text | Image | Document]) -> JsonObject:
-    words: list[str] = []
+    texts: list[str] = []
     images: list[str] = []
     for block in blocks:
         if isinstance(block, Text):
-            words.append(block.text)
+            texts.append(block.text)
         elif isinstance(block, Document):
-            words.append(readable(block) or _unreadable(block))
+            texts.append(readable(block) or _unreadable(block))
         elif (picture := inline(block)) is not None:
             images.append(picture[1])
         else:
-            words.append(f"Image: {block.url}")  # the server fetches nothing
-    out: JsonObject = {"role": "user", "content": "\n\n".join(words)}
+            texts.append(f"Image: {block.url}")  # the server fetches nothing
+    out: JsonObject = {"role": "user", "content": "\n\n".join(texts)}
     if images:
         out["images"] = images
     return out

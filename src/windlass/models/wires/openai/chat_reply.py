@@ -186,8 +186,8 @@ class ChatDecoder(Decoder):
         """Find the call that a delta belongs to, or begin one."""
         found = None
         for call in reversed(self._calls):
-            here = index is None or call.index is None or call.index == index
-            if here and (not id or not call.id or call.id == id):
+            same_index = index is None or call.index is None or call.index == index
+            if same_index and (not id or not call.id or call.id == id):
                 found = call
                 break
         if found is None or (

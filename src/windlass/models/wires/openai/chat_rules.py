@@ -92,12 +92,12 @@ def check_closed(schema: object, whose: str) -> None:
             check_closed(part, whose)
     if not is_object(schema):
         return
-    words = schema
-    if words.get("type") == "object":
+    keywords = schema
+    if keywords.get("type") == "object":
         problem = ""
-        if words.get("additionalProperties") is not False:
+        if keywords.get("additionalProperties") is not False:
             problem = "'additionalProperties' is required to be supplied and to be false."
-        elif set(words.get("required", ())) != set(words.get("properties", ())):
+        elif set(keywords.get("required", ())) != set(keywords.get("properties", ())):
             problem = "'required' is required to be supplied and to include every key."
         if problem:
             raise Rejected(
@@ -105,7 +105,7 @@ def check_closed(schema: object, whose: str) -> None:
                 param="response_format",
                 code="invalid_json_schema",
             )
-    for part in words.values():
+    for part in keywords.values():
         check_closed(part, whose)
 
 

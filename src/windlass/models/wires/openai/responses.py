@@ -139,8 +139,8 @@ class OpenAIResponses(OpenAIShaped):
             case "assistant":
                 items = self._assistant(message.content)
             case "system":
-                said = {"role": self.caps.system_role, "content": message.text}
-                items = [said] if message.text else []
+                system_item = {"role": self.caps.system_role, "content": message.text}
+                items = [system_item] if message.text else []
             case _:
                 items = self._user_items(message.content)
         return b"".join([dumps(item) + b"," for item in items])
@@ -232,9 +232,9 @@ def _output(result: ToolResult) -> str | list[JsonObject]:
 
 
 def _content(blocks: Sequence[Text | Image | Document]) -> str | list[JsonObject]:
-    words = [block.text for block in blocks if type(block) is Text]
-    if len(words) == len(blocks):  # plain text is understood by every server
-        return "\n\n".join(words)
+    texts = [block.text for block in blocks if type(block) is Text]
+    if len(texts) == len(blocks):  # plain text is understood by every server
+        return "\n\n".join(texts)
     return [_part(block) for block in blocks]
 
 

@@ -209,10 +209,10 @@ class ResponsesDecoder(Decoder):
         reply = self._reply(output or streamed)
         if not streamed:
             return self._emit_whole_reply(reply)
-        told = [(call.id, call.name, call.arguments) for call in self._ready]
+        ready = [(call.id, call.name, call.arguments) for call in self._ready]
         for call in reply.message.tool_calls:
-            if (call.id, call.name, call.arguments) in told:
-                told.remove((call.id, call.name, call.arguments))
+            if (call.id, call.name, call.arguments) in ready:
+                ready.remove((call.id, call.name, call.arguments))
             elif call.raw is None:
                 self._announce_call(call)
         return reply
@@ -280,8 +280,8 @@ class ResponsesDecoder(Decoder):
                 return self._message(item)
             case "reasoning":
                 parts = as_list(item.get("summary")) or as_list(item.get("content"))
-                words = [as_text(as_dict(part).get("text")) for part in parts]
-                return [Thinking("\n\n".join(filter(None, words)), item, self.origin)]
+                texts = [as_text(as_dict(part).get("text")) for part in parts]
+                return [Thinking("\n\n".join(filter(None, texts)), item, self.origin)]
             case _:
                 return [Opaque(self.origin, item)] if item else []
 

@@ -181,8 +181,8 @@ def _check_thought(where: str, item: Data, body: Data, sign: Sign | None) -> Non
             status=404,
             param="input",
         )
-    words = "".join([part["text"] for part in item["summary"]])
-    if sealed and sign is not None and sealed != sign(words):
+    text = "".join([part["text"] for part in item["summary"]])
+    if sealed and sign is not None and sealed != sign(text):
         raise Rejected(
             "The encrypted content could not be verified.", code="invalid_encrypted_content"
         )
