@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 from windlass.access.facts import CallFacts
+from windlass.access.flow.items import find_items
 from windlass.access.flow.mentions import find_mentions
-from windlass.access.flow.outgoing import find_items
 from windlass.access.flow.records import split_records
 from windlass.access.flow.words import UserWords
 from windlass.access.guards import find_violation

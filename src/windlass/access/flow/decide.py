@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.access.facts import kind_of_argument
 from windlass.access.flow.actions import action_of
+from windlass.access.flow.items import find_items
 from windlass.access.flow.mentions import parse_number
-from windlass.access.flow.outgoing import find_items
 from windlass.access.flow.records import RUN, Record, RecordIndex
 from windlass.access.flow.roles import Role, choices_of, role_of
 from windlass.access.flow.tokens import fold, fold_words

@@ -27,7 +27,7 @@ from windlass.loop.verdict import Ask, Outcome, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.taint.options import Taint, TaintOptions
-from windlass.policies.taint.seen import Labelled, SeenValues, label_tool
+from windlass.policies.taint.session_values import Labelled, SeenValues, label_tool
 from windlass.tools.result import not_permitted
 from windlass.tools.tool import Tool
 
