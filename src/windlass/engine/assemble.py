@@ -67,6 +67,9 @@ if TYPE_CHECKING:
 
 _LOOP_TURNS: Final = 50
 _AGENT_TURNS: Final = 10
+_LOOP_LIMITS: Final = Limits(iterations=_LOOP_TURNS)
+_AGENT_LIMITS: Final = Limits(iterations=_AGENT_TURNS)
+_LIMITS: Final = names_in("engine.limit_options")
 _TOOL_LAYERS: Final = names_in("engine.tool_layers")
 _COMPLETION: Final = names_in("policies.completion")
 _TURN_LIMIT: Final = names_in("policies.turn_limit.options")
@@ -126,7 +129,9 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     """Build the plan of runs with these options: a model, a frame, policies."""
     if system is not None:
         system = words("system", system)
-    given, values = values, with_profile(values)
+    given = values
+    if "profile" in values:
+        values = with_profile(values)
     model_options = ModelOptions.read(values)
     model = resolve_model(model_options)
     values = with_defaults(values, model)
@@ -176,7 +181,8 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     policies = build_policies(ctx)
     if effects is not None:
         policies = wrap_policies(policies, effects)
-    _check_names(policies)
+    if agent.policies:
+        _check_names(policies)
     return _build_plan(ctx, groups, formatted, frame, policies, _describe(ctx, groups, effects))
 
 
@@ -270,7 +276,9 @@ def _complete_frame(
 
 def _choose_limits(values: Values, options: LimitOptions, door: str) -> tuple[Limits, Turns | None]:
     """Choose what a run may spend, and its limit on turns where that is more than a number."""
-    limits = options.build(_LOOP_TURNS if door == "agent_loop" else _AGENT_TURNS)
+    limits = _LOOP_LIMITS if door == "agent_loop" else _AGENT_LIMITS
+    if not _LIMITS.isdisjoint(values):
+        limits = options.build(limits)
     if _TURN_LIMIT.isdisjoint(values):
         return limits, None
     turns = choose_turns(values, limits, options.limits.iterations)
@@ -323,7 +331,7 @@ def _describe(ctx: BuildContext, groups: _Groups, effects: JsonObject | None) ->
         about["sentinel"] = ctx.sentinel
     if effects is not None:
         about[MODE] = effects
-    if said := groups.limits.collect_limits():
+    if not _LIMITS.isdisjoint(ctx.values) and (said := groups.limits.collect_limits()):
         about[BUDGET] = said
     if retries := groups.output.schema_retries:
         about["schema_retries"] = retries  # judges read it there

@@ -85,6 +85,8 @@ def _limits_spending(ctx: BuildContext) -> bool:
 
 
 def _needs_flow_control(ctx: BuildContext) -> bool:
+    if not any([tool.annotations for tool in ctx.tools]):
+        return False  # tools that say nothing about themselves
     return needs_flow_control([(tool.name, tool.annotations) for tool in ctx.tools])
 
 

@@ -111,17 +111,17 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
         }
         return {name: value for name, value in said.items() if value is not None}
 
-    def build(self, default_turns: int) -> Limits:
-        """Build the limits of a run that takes at most so many turns where nobody says."""
+    def build(self, usual: Limits) -> Limits:
+        """Build the limits of a run; `usual` says how many turns it takes where nobody does."""
         given, tokens = self.turns(), self.tokens()
-        turns = default_turns if given is None else given
+        turns = usual.iterations if given is None else given
         if self.limits is NO_LIMITS and tokens is None:
             return _limit_turns(turns)
         return msgspec.structs.replace(self.limits, iterations=turns, tokens=tokens)
 
 
 @lru_cache(maxsize=64)
-def _limit_turns(turns: int) -> Limits:
+def _limit_turns(turns: int | None) -> Limits:
     return Limits(iterations=turns)
 
 

@@ -21,6 +21,7 @@ from windlass.events import (
 from windlass.loop.policy import invalid_answer
 from windlass.loop.record import audit_event, refusal_by_tool
 from windlass.loop.run import Run, ignore_event
+from windlass.loop.state import Timer
 from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
@@ -225,7 +226,7 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     # what stands around a tool gets a copy, so that a change in place is seen as one
     arguments = decided if type(tool).call is Tool.call else own(decided)
     seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
-    deadline = run.deadline(seconds) if seconds is not None else None
+    deadline = _limit_time(run, seconds) if seconds is not None else None
     seams.point("tool.before_call")
     started = seams.monotonic()
     if tool.transactional:
@@ -260,6 +261,85 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
 
 def _from_host(run: Run, call: ToolCall) -> ToolResult:
     return msgspec.structs.replace(run.calls.host_results.pop(call.id), id=call.id, name=call.name)
+
+
+# --------------------------------------------------------------------------- time limits
+
+
+def _limit_time(run: Run, seconds: float) -> Deadline | Timer:
+    """Begin the time limit of a call, in the task that makes it."""
+    task = asyncio.current_task()
+    assert task is not None
+    if task is not run.host.task:
+        return Deadline(run.host.loop, task, seconds)
+    timer = run.calls.timer
+    if timer is None:
+        timer = run.calls.timer = CallTimer(run.host.loop, task)
+    timer.begin(seconds)
+    return timer
+
+
+class Deadline:
+    """Cancels a task that is not done in time; `missed` says that it did."""
+
+    __slots__ = ("_timer", "missed", "seconds", "task")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], seconds: float
+    ) -> None:
+        self.task, self.seconds, self.missed = task, seconds, False
+        self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._miss)
+
+    def cancel(self) -> None:
+        """End the limit: the call is over, in time or not."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _miss(self) -> None:
+        self.missed = True
+        self.task.cancel()
+
+
+class CallTimer(Deadline):
+    """The deadlines of a run's own task, one after another, on one timer.
+
+    Most calls are over long before their limit, so the timer is not moved for each: it looks at the
+    time when it rings, and rings again later if a newer call is still within its limit.
+    """
+
+    __slots__ = ("_loop", "_until")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+        self.task, self.seconds, self.missed = task, 0.0, False
+        self._loop, self._until = loop, 0.0
+        self._timer = None
+
+    def begin(self, seconds: float) -> None:
+        """Begin the limit of a call that starts."""
+        self.seconds, self.missed = seconds, False
+        self._until = until = self._loop.time() + seconds
+        timer = self._timer
+        if timer is None or timer.when() > until:
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._loop.call_at(until, self._ring)
+
+    def cancel(self) -> None:
+        self._until = 0.0
+
+    def stop(self) -> None:
+        """Stop the timer: the run is over."""
+        super().cancel()
+
+    def _ring(self) -> None:
+        self._timer = None
+        if not self._until:
+            return
+        if self._loop.time() >= self._until:
+            self._miss()
+        else:
+            self._timer = self._loop.call_at(self._until, self._ring)
 
 
 # --------------------------------------------------------------------------- results

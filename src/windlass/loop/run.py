@@ -49,7 +49,7 @@ from windlass.loop.sinks import (
     fan_out,
     ignore_event,
 )
-from windlass.loop.state import CallState, CallTimer, Deadline, HostState, ViewState
+from windlass.loop.state import CallState, HostState, ViewState
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text
@@ -290,18 +290,6 @@ class Run:
                 view.digests |= {view.frame_digest}
             view.frame_digest = digest
         view.frame = view.recorded_frame = frame
-
-    def deadline(self, seconds: float) -> Deadline:
-        """Return a limit on the time of one call, in the task that asks."""
-        task = asyncio.current_task()
-        assert task is not None
-        if task is not self.host.task:
-            return Deadline(self.host.loop, task, seconds)
-        timer = self.calls.timer
-        if timer is None:
-            timer = self.calls.timer = CallTimer(self.host.loop, task)
-        timer.begin(seconds)
-        return timer
 
     def interrupt(self, stop: Stop | Suspend) -> None:
         """End the run from outside, now: cancels whatever it waits for."""

@@ -1,4 +1,4 @@
-"""What a run keeps of the calls under way and their time limits, of its view, and of its host.
+"""What a run keeps of the calls under way, of what the model is shown, and of its host.
 
 The loop's own state, apart from what a `Run` offers to policies.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,67 +23,24 @@ from windlass.models.view import Strand, View
 from windlass.usage import Usage
 
 
-class Deadline:
-    """Cancels a task that is not done in time; `missed` says that it did."""
+class Timer(Protocol):
+    """The time limit of the tool calls in a run's own task."""
 
-    __slots__ = ("_timer", "missed", "seconds", "task")
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], seconds: float
-    ) -> None:
-        self.task, self.seconds, self.missed = task, seconds, False
-        self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._miss)
-
-    def cancel(self) -> None:
-        """End the limit: the call is over, in time or not."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _miss(self) -> None:
-        self.missed = True
-        self.task.cancel()
-
-
-class CallTimer(Deadline):
-    """The deadlines of a run's own task, one after another, on one timer.
-
-    Most calls are over long before their limit, so the timer is not moved for each: it looks at the
-    time when it rings, and rings again later if a newer call is still within its limit.
-    """
-
-    __slots__ = ("_loop", "_until")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-        self.task, self.seconds, self.missed = task, 0.0, False
-        self._loop, self._until = loop, 0.0
-        self._timer = None
+    task: asyncio.Task[Any]
+    seconds: float
+    missed: bool  # the limit has passed, and the task was cancelled
 
     def begin(self, seconds: float) -> None:
         """Begin the limit of a call that starts."""
-        self.seconds, self.missed = seconds, False
-        self._until = until = self._loop.time() + seconds
-        timer = self._timer
-        if timer is None or timer.when() > until:
-            if timer is not None:
-                timer.cancel()
-            self._timer = self._loop.call_at(until, self._ring)
+        ...
 
     def cancel(self) -> None:
-        self._until = 0.0
+        """End the limit: the call is over."""
+        ...
 
     def stop(self) -> None:
         """Stop the timer: the run is over."""
-        super().cancel()
-
-    def _ring(self) -> None:
-        self._timer = None
-        if not self._until:
-            return
-        if self._loop.time() >= self._until:
-            self._miss()
-        else:
-            self._timer = self._loop.call_at(self._until, self._ring)
+        ...
 
 
 class CallState(msgspec.Struct, eq=False):
@@ -103,7 +60,7 @@ class CallState(msgspec.Struct, eq=False):
     early_reads: dict[str, asyncio.Task[Any]] = {}  # that started while the model wrote
     lingering: set[asyncio.Task[Any]] = set()  # cancelled, and not over yet
     threads: set[Future[Any]] = set()  # at work for synchronous tools
-    timer: CallTimer | None = None  # of the calls in the run's own task
+    timer: Timer | None = None  # of the calls in the run's own task
     pool: Executor | None = None  # the run's share of the host's threads
     children: Mapping[str, tuple[Usage, float]] = {}  # what each child's tree spent, by session
 

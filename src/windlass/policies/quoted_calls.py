@@ -53,5 +53,7 @@ FEEDBACK: Final = QuotedCalls()  # agents share it, and so what is collected fro
 
 def build(ctx: BuildContext) -> Policies:
     """Build the policy, where calls are read out of text."""
+    if ctx.prompts is None:
+        return (FEEDBACK,)
     words = words_of(ctx.prompts, "agent.quoted_tool_call", WORDS)
     return (FEEDBACK if words is WORDS else QuotedCalls(words),)

@@ -429,10 +429,15 @@ def summary_in(answer: object) -> str:
 # --------------------------------------------------------------------------- from options
 
 _DEFAULT = Compactor()  # frozen, and shared by all with default options
+_OPTIONS: Final = frozenset(
+    (*CompactionOptions.__struct_fields__, *StrategyOptions.__struct_fields__, "prompts")
+)
 
 
 def build(ctx: BuildContext) -> Policies:
     """Build the policy, unless it is off or a context strategy replaces it."""
+    if _OPTIONS.isdisjoint(ctx.values):
+        return (_DEFAULT,) if ctx.is_bounded else ()
     if StrategyOptions.read(ctx.values).replaces_compaction:
         return ()
     compactor = build_compactor(ctx)
