@@ -25,7 +25,7 @@ from windlass.events import IterationStart, Replied, RunStarted, TextDelta, Tool
 from windlass.globs import like, path_like
 from windlass.llm.completion import strip_echo
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec, weigh_text
-from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.json_text import json_values
 from windlass.models.transport.errors import Source, from_http, seconds
 from windlass.models.transport.eventstream import EventStreamDecoder
@@ -272,9 +272,13 @@ ADD = ToolSpec("add", "Add.", {"type": "object"})
 REQUEST = Request((Message("user", (Text("go"),)),), Frame(None, (ADD,), Settings()))
 
 
+def watch(_event: object) -> None:
+    """See an event of a reply: where nobody does, none is looked at."""
+
+
 async def read_reply(wrap: Callable[[Model], Model], text: str) -> None:
     """Read a whole reply with its calls, as the loop does."""
-    await wrap(Speaker(text)).respond(REQUEST, silent)
+    await wrap(Speaker(text)).respond(REQUEST, watch)
 
 
 class Reply:
@@ -309,7 +313,7 @@ async def read_stream(body: bytes) -> None:
     """Read what a provider streams, all of which has come at once."""
     model = OpenAIChat("m", base_url="http://x.test/v1", transport=Wire(body))
     with contextlib.suppress(ModelError):
-        await Native(model).respond(REQUEST, silent)
+        await Native(model).respond(REQUEST, watch)
 
 
 def as_deltas(text: str) -> bytes:
@@ -328,7 +332,7 @@ async def read_lines(body: bytes) -> None:
     """Read what such a provider streams."""
     model = OllamaChat("m", base_url="http://x.test", transport=Wire(body))
     with contextlib.suppress(ModelError):
-        await Native(model).respond(REQUEST, silent)
+        await Native(model).respond(REQUEST, watch)
 
 
 def stream_secrets(text: str, *, whole: bool) -> None:

@@ -20,11 +20,12 @@ from windlass.events import (
 )
 from windlass.loop.policy import invalid_answer
 from windlass.loop.record import audit_event, refusal_by_tool
-from windlass.loop.run import Run, ignore_event
+from windlass.loop.run import Run
 from windlass.loop.state import Timer
 from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
+from windlass.models.base import silent
 from windlass.store.view import ViewFold
 from windlass.tools.arguments.validate import unparsable
 from windlass.tools.handlers import own
@@ -94,7 +95,7 @@ async def _run_one(run: Run, turn: Turn, ready: Ready) -> ToolResult | Parked:
         await journal.durable()
         seams.point("tool.after_intent")
     # Nobody watches, and nothing has run already: the call itself is all there is.
-    if run.emit is ignore_event and not calls.early_reads and not calls.host_results:
+    if run.emit is silent and not calls.early_reads and not calls.host_results:
         return await execute(run, ready)
     return await perform(run, ready)
 
@@ -200,7 +201,7 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
     call = ready.call
     if call.id in run.calls.host_results:
         return _from_host(run, call)
-    if run.emit is not ignore_event:
+    if run.emit is not silent:
         run.emit(ToolCallStarted(call.id, call.name, own(call.arguments)))
         run.emit(ToolCallUpdate(call.id, "in_progress"))
     if run.calls.early_reads and (early := run.calls.early_reads.pop(call.id, None)) is not None:
@@ -362,7 +363,7 @@ def settle(
             run.record(refusal)
             run.emit(audit_event(refusal))
         run.record(ToolResulted(call.id, call.name, result.outcome, result, took, coerced))
-    if run.emit is not ignore_event:
+    if run.emit is not silent:
         if (
             call.id in run.calls.committed
         ):  # its record was stored with its effect; nobody saw it yet

@@ -25,17 +25,18 @@ from windlass.loop.approval_request import (
 from windlass.loop.calls import prepare_call, settle
 from windlass.loop.record import audit_event, digest_of
 from windlass.loop.review import Refusal, Review
-from windlass.loop.run import Run, ignore_event
+from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult
+from windlass.models.base import silent
 from windlass.tools.handlers import own
 
 
 async def gate(run: Run, turn: Turn) -> Suspend | None:
     """Decide every call in the order asked. Those that wait for someone park the run together."""
     waiting: Suspend | None = None
-    if run.emit is not ignore_event:
+    if run.emit is not silent:
         for call in turn.calls:
             if call.id not in turn.results:
                 run.emit(ToolCallUpdate(call.id, "pending"))
@@ -78,7 +79,7 @@ def _allow_unasked(run: Run, call: ToolCall) -> Ready | ToolResult:
     who = run.caller_name
     entry = ToolDecided(call.id, tool.name, "allow", "default", who, digest, None, changed)
     run.record(entry)
-    if run.emit is ignore_event:
+    if run.emit is silent:
         return Ready(fits, tool)
     run.emit(audit_event(entry))
     return Ready(msgspec.structs.replace(fits, arguments=own(fits.arguments)), tool)
@@ -208,7 +209,7 @@ def _record(
         answered_by=by,
     )
     run.record(entry)
-    if run.emit is not ignore_event:
+    if run.emit is not silent:
         run.emit(audit_event(entry))
 
 

@@ -55,17 +55,23 @@ def accept_reply(response: object, ids: set[str]) -> Response:
                 and message.role == "assistant"
                 and type(message.content) is tuple
                 and response.stop_reason in _REASONS
-                and message.kind is response.native_id is response.via is None
+                and message.kind is response.via is None
                 and response.shortened is response.provider is None
                 and response.asides == response.notes == ()
                 and type(response.attempts) is int
-                and (response.model is None or response.model.isascii())
+                and _is_name(response.model)
+                and _is_name(response.native_id)
                 and _new(message.content, ids)
             ):
                 return response
     except Exception:
         pass  # something in it refuses even to be looked at
     return _assign_call_ids(repair_reply(response), ids)
+
+
+def _is_name(value: object) -> bool:
+    """Tell at a glance whether this is nothing, or a text that can be written."""
+    return value is None or (type(value) is str and value.isascii())
 
 
 def _new(content: tuple[Block, ...], ids: set[str]) -> bool:

@@ -47,13 +47,12 @@ from windlass.loop.sinks import (
     Sink,
     Watcher,
     fan_out,
-    ignore_event,
 )
 from windlass.loop.state import CallState, HostState, ViewState
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text
-from windlass.models.base import Frame, Model, Request, Response
+from windlass.models.base import Frame, Model, Request, Response, silent
 from windlass.models.view import Strand, View
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.tools.result import answer
@@ -99,8 +98,8 @@ class Run:
         self.interruption: Stop | Suspend | None = None  # an end that came from outside
         self.around: Around | None = None  # makes the calls in the run's place
         self.calls, self.view = CallState(), ViewState(plan.frame)
-        self.host = HostState(asyncio.get_running_loop(), threading.get_ident(), pool, ignore_event)
-        self.emit: Sink = ignore_event
+        self.host = HostState(asyncio.get_running_loop(), threading.get_ident(), pool, silent)
+        self.emit: Sink = silent
         self.record: Callable[[JournalEntry], None] = journal.append
         if sinks or plan.watchers or redactor is not None:
             self._attach_sinks(sinks, redactor)

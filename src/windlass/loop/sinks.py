@@ -33,10 +33,6 @@ _TEXTS = frozenset({TextDelta, ThinkingDelta})  # most events, and nothing in th
 log = logging.getLogger("windlass")
 
 
-def ignore_event(_event: Event) -> None:
-    """Do nothing: the sink of a run that nobody watches."""
-
-
 def fan_out(sinks: Sequence[Sink]) -> Sink:
     """Join several sinks in one; what a sink raises is logged and goes no further."""
     if len(sinks) == 1 and getattr(sinks[0], "trusted", False):

@@ -19,8 +19,8 @@ StopReason: TypeAlias = Literal[
 ]
 
 
-def silent(_event: LiveEvent) -> None:
-    """Ignore a live event; the `emit` of callers that do not stream."""
+def silent(_event: object) -> None:
+    """Ignore an event; the `emit` of callers that do not stream and of runs nobody watches."""
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

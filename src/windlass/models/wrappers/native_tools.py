@@ -14,7 +14,7 @@ import msgspec
 from windlass.events import NativeToolFallback
 from windlass.json_types import JsonObject
 from windlass.messages import Message, Opaque, Text, ToolCall
-from windlass.models.base import Aside, Emit, Request, Response
+from windlass.models.base import Aside, Emit, Request, Response, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.meter import begin_request, set_aside
 from windlass.models.wrappers.base import Holding
@@ -40,20 +40,25 @@ class Native(Holding):
         if not request.frame.tools:
             response = await self.model.respond(request, emit)
             return await self._again(request, emit, response) if _empty(response) else response
-        shown = WithoutCalls(emit)
-        response = await self.model.respond(request, shown.feed)
+        # Where nobody watches there is nothing to hold back.
+        shown = None if emit is silent else WithoutCalls(emit)
+        feed = emit if shown is None else shown.feed
+        response = await self.model.respond(request, feed)
         content = response.message.content
         if content and type(content[-1]) is ToolCall:
-            shown.flush()
+            if shown is not None:
+                shown.flush()
             return response  # the usual turn, checked cheaply
         if _empty(response):
-            shown.flush()
-            response = await self._again(request, shown.feed, response)
+            if shown is not None:
+                shown.flush()
+            response = await self._again(request, feed, response)
         message = response.message
         text = message.text
         written = OPEN in text and not message.tool_calls
         calls = await find_calls_in_slices(text) if written else []
-        await shown.finish(text, calls)
+        if shown is not None:
+            await shown.finish(text, calls)
         return await _read(response, calls) if calls else response
 
     async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
