@@ -20,8 +20,8 @@ from windlass.events import JournalEntry, Replied, Said, ToolResulted
 from windlass.loop.requests import requests_of
 from windlass.messages import Message
 from windlass.models.base import Request
+from windlass.models.estimates import estimate_messages
 from windlass.models.history import audit
-from windlass.policies.compaction.cut import tokens
 from windlass.testing import ScriptedModel, call, scripted
 from windlass.testing.providers import Rejected
 
@@ -178,7 +178,7 @@ def test_any_run_sends_legal_requests_and_keeps_its_journal(
             assert TASK.text in words and ORDERS.text in words
     threshold = cut.get("compact_threshold")
     if threshold is not None and not filtered:
-        last = tokens(list(model.requests[-1].messages))
+        last = estimate_messages(list(model.requests[-1].messages))
         assert last < max(threshold, 100) * 1.25 or said_why(entries)
     assert [e.message for e in entries if type(e) is Said][: len(history)] == history
     seen = [e.result.text for e in entries if type(e) is ToolResulted and e.tool == "look"]

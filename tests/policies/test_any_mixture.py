@@ -27,8 +27,8 @@ from windlass import seams
 from windlass.events import CallReserved, JournalEntry, Replied, RunStarted, ToolResulted
 from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text
+from windlass.models.estimates import estimate_messages
 from windlass.models.history import audit
-from windlass.policies.compaction.cut import tokens
 from windlass.testing import ScriptedModel, scripted
 
 EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "30"))
@@ -248,7 +248,7 @@ def test_any_mixture_is_legal_whole_and_the_same_from_any_row(
         and not spent
         and not {"message_decorator", "timestamp_messages", "context_callback"} & set(options)
     ):
-        last = tokens(list(model.requests[-1].messages))
+        last = estimate_messages(list(model.requests[-1].messages))
         assert last < max(threshold, 100) * 1.25 or said_why(entries)
     results = [e.call_id for e in entries if type(e) is ToolResulted]
     assert len(results) == len(set(results)), "the journal keeps every result"

@@ -15,6 +15,7 @@ from windlass.llm.call import llm_call
 from windlass.llm.continuation import read_transcript
 from windlass.messages import Message
 from windlass.models.base import Model
+from windlass.models.estimates import estimate_messages
 from windlass.options.checks import anything, function, number, one_of, optional, text
 from windlass.options.group import Option, OptionStruct, struct
 from windlass.options.parse import merge_options
@@ -22,7 +23,6 @@ from windlass.policies.compaction.cut import (
     build_replacement,
     cut_of,
     messages_to_archive,
-    tokens,
     truncate_messages,
 )
 from windlass.policies.compaction.options import STRATEGIES, check_policy
@@ -99,8 +99,8 @@ async def transcript_compact(
         "requested",
         strategy,
         engine,
-        tokens(messages),
-        tokens(shorter),
+        estimate_messages(messages),
+        estimate_messages(shorter),
         mode_of(policy),
         source_of(policy),
         on_record(policy),

@@ -6,12 +6,26 @@ An estimate is no less than two thirds of what tokenizers with a large vocabular
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 from weakref import ref
 
 import msgspec
 
-from windlass.messages import Message, Opaque, characters, weigh_text
+from windlass.messages import (
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    characters,
+    weigh_text,
+)
 from windlass.models.base import Frame, Model, Request, Response
+from windlass.models.view import View
 from windlass.usage import Usage
 
 log = logging.getLogger("windlass")
@@ -21,6 +35,8 @@ LEAST_SHARE = 1 / 50
 _BYTES = 4 / LEAST_SHARE  # of a request, that cannot be one token
 _CALL = 80  # characters around the arguments of a call: 20 tokens
 _FEW = 200  # tokens of a reply; fewer are compared with its text
+_PICTURE = 4_800  # characters; about 1,200 tokens
+_kind: Callable[[Any], Any] = type  # of a block: a cast would cost more than the check
 _uncounted: set[tuple[str, str]] = set()  # models that were reported not to count
 _frames: dict[int, tuple[ref[Frame], int]] = {}
 _encode = msgspec.json.Encoder().encode
@@ -59,6 +75,76 @@ def estimate_reply(message: Message) -> int:
     content = tuple([block for block in message.content if type(block) is not Opaque])
     named = sum([len(call.name) + _CALL for call in message.tool_calls])
     return -(-(characters((Message("assistant", content),)) + named) // 4)
+
+
+# Estimates of a view, for whoever compacts it.
+
+
+def estimate_messages(messages: Sequence[Message]) -> int:
+    """Estimate the tokens of messages: characters over four."""
+    return weigh_messages(messages) // 4
+
+
+def weigh_messages(messages: Iterable[Message]) -> int:
+    """Count the characters of messages, nearly as `characters` does and three times as fast.
+
+    A picture counts as what providers charge for one.
+    """
+    weights: list[int] = []
+    add_weights(weights, messages)
+    return weights[-1] if weights else 0
+
+
+def add_weights(weights: list[int], messages: Iterable[Message]) -> None:
+    """Append the running total of characters for each of these messages."""
+    total = weights[-1] if weights else 0
+    for message in messages:
+        content: Any = message.content
+        for block in content:
+            kind = _kind(block)
+            if kind is ToolResult:
+                inner = block.content
+                total += len(inner) if type(inner) is str else _parts(inner)
+            elif kind is ToolCall:
+                total += _arguments(block)
+            elif kind is Text or kind is Thinking:
+                total += len(block.text)
+            else:
+                total += 64 if kind is Opaque else _PICTURE
+        weights.append(total)
+
+
+def _parts(content: Sequence[Text | Image | Document]) -> int:
+    return sum([len(part.text) if isinstance(part, Text) else _PICTURE for part in content])
+
+
+def _arguments(call: ToolCall) -> int:
+    size = 0
+    for value in call.arguments.values():
+        if type(value) is str:
+            size += len(value) + 12
+        elif type(value) is int:
+            size += 14
+        else:
+            return characters((Message("assistant", (call,)),))
+    return size
+
+
+def estimate_view(view: View) -> int:
+    """Estimate the tokens of all messages of a view's strand; each is counted once."""
+    items, weights = view.strand.items, view.strand.weights
+    if len(weights) != len(items):
+        add_weights(weights, items[len(weights) :])
+    return weights[-1] // 4 if weights else 0
+
+
+def estimate_frame(frame: Frame) -> int:
+    """Estimate the tokens of a frame without a look at the schemas of its tools."""
+    chars = len(frame.system or "") + sum([len(t.description) + 200 for t in frame.tools])
+    return chars // 4
+
+
+# Counts of providers, and what is in their place where they cannot be true.
 
 
 def fill_usage(model: Model, request: Request, response: Response) -> Response:

@@ -19,6 +19,7 @@ from windlass.events import Compacted, JournalEntry, Noted, Replied, Said
 from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.base import Frame, Request, Settings
+from windlass.models.estimates import estimate_messages
 from windlass.models.history import audit
 from windlass.policies.compaction.cut import (
     Cut,
@@ -30,7 +31,6 @@ from windlass.policies.compaction.cut import (
     render_messages,
     shed,
     shed_until,
-    tokens,
     truncate_messages,
 )
 from windlass.store.view import messages_of
@@ -131,7 +131,7 @@ def test_any_cut_leaves_a_legal_view(
     slim = shed(messages, cut, "recall")
     if slim is not None:
         view = [*messages[: cut.start], *slim, *messages[cut.stop :]]
-        assert tokens(view) < tokens(messages) and not audit(view)
+        assert estimate_messages(view) < estimate_messages(messages) and not audit(view)
         stays(messages, view)
         legal(view, wire)
         assert shed(view, cut, "recall") is None, "what is a reference stays one"
@@ -148,7 +148,11 @@ def test_what_is_put_in_words_has_its_bounds(messages: list[Message], excess: in
     if found is not None:
         cut, slim = found
         view = [*messages[: cut.start], *slim, *messages[cut.stop :]]
-        assert not audit(view) and len(view) == len(messages) and tokens(view) < tokens(messages)
+        assert (
+            not audit(view)
+            and len(view) == len(messages)
+            and estimate_messages(view) < estimate_messages(messages)
+        )
 
 
 async def _run(messages: list[Message], options: dict[str, Any], window: int | None) -> Any:
@@ -206,7 +210,7 @@ def test_any_run_sends_what_fits_or_says_why_not(
     legal(view, wire)
     if strategy == "none":
         assert view == messages and not any(type(e) is Compacted for e in entries)
-    elif tokens(view) >= threshold:
+    elif estimate_messages(view) >= threshold:
         assert said_why(entries)
     heard = [e.message for e in entries if type(e) is Said]
     assert heard == messages, "the journal keeps everything"

@@ -17,8 +17,9 @@ from windlass import seams
 from windlass.events import Projected, Reshaped, Said
 from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolCall, ToolResult
+from windlass.models.estimates import weigh_messages
 from windlass.models.history import audit
-from windlass.policies.compaction.cut import find_pinned, fresh, weigh
+from windlass.policies.compaction.cut import find_pinned, fresh
 from windlass.policies.projection.edits import WORTH, Edit, choose_edits
 from windlass.policies.projection.failures import Failures, remove_repaired, squash_failures
 from windlass.policies.projection.prefix import summarize_prefix
@@ -128,8 +129,8 @@ def test_any_projection_leaves_a_shorter_legal_view(
         assert not audit(view)
         stays(messages, view)
         legal(view, wire)
-        assert weigh(view) == weigh(messages) - sum(one.saved for one in part)
-        assert not part or weigh(view) < weigh(messages)
+        assert weigh_messages(view) == weigh_messages(messages) - sum(one.saved for one in part)
+        assert not part or weigh_messages(view) < weigh_messages(messages)
         assert all(one.stop <= fresh(messages) for one in part), "what is new stays"
         seen = {b.id for m in view for b in m.content if isinstance(b, ToolResult)}
         assert set(shed_by(messages, part)) <= seen
@@ -164,7 +165,7 @@ def test_what_is_chosen_is_worth_it(messages: list[Message], least: int):
     part = choose_edits(messages, edits, begin, least)
     if part:
         saved = sum(one.saved for one in part)
-        anew = weigh(messages[part[0].start : begin]) - saved
+        anew = weigh_messages(messages[part[0].start : begin]) - saved
         assert saved // 4 >= least and saved * WORTH >= anew
         assert list(part) == edits[-len(part) :]
 
@@ -200,7 +201,7 @@ def test_any_run_keeps_the_journal(messages: list[Message], kind: str, wire: str
     assert [e.message for e in entries if type(e) is Said] == messages
     assert messages_of(entries)[:-1] == view
     assert [list(r.messages) for r in requests_of(entries)] == [view]
-    assert weigh(view) <= weigh(messages)
+    assert weigh_messages(view) <= weigh_messages(messages)
     assert any(type(e) is Reshaped for e in entries) == any(type(e) is Projected for e in entries)
 
 

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from windlass.messages import (
     Block,
-    Document,
-    Image,
     Message,
-    Opaque,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
-    characters,
 )
+from windlass.models.estimates import estimate_messages
 from windlass.policies.rounds import PINNED, between, round_at
 from windlass.policies.rounds import unanswered_start as fresh
 
+_kind: Callable[[Any], Any] = type  # of a block: a cast would cost more than the look
 SUMMARY: Final = "summary"  # the kind of a message that stands for others
 BULKY: Final = 2_000  # characters of a result that is worth a reference
 _CALLER: Final = (None, "steer", "follow_up", "resume")  # kinds of the caller's messages
-_PICTURE: Final = 4_800  # characters; about 1,200 tokens
 _HEAD: Final = 200  # characters that stay of a result
 _TOLD: Final = 800  # characters of its lines that look like findings
 _TELLING: Final = ("error", "fail", "exception", "panic", "assert")
 _LEFT: Final = "[the result of "
 _EACH_WORD: Final = 8  # lines looked at for each of them
-_kind: Callable[[Any], Any] = type  # of a block: a cast would cost more than the look
 
 
 class Cut(NamedTuple):
@@ -39,58 +35,6 @@ class Cut(NamedTuple):
 
     start: int
     stop: int
-
-
-def tokens(messages: Sequence[Message]) -> int:
-    """Estimate the tokens of messages: characters over four."""
-    return weigh(messages) // 4
-
-
-def weigh(messages: Iterable[Message]) -> int:
-    """Count the characters of messages, nearly as `characters` does and three times as fast.
-
-    A picture counts as what providers charge for one.
-    """
-    upto: list[int] = []
-    pile(upto, messages)
-    return upto[-1] if upto else 0
-
-
-def pile(upto: list[int], messages: Iterable[Message]) -> None:
-    """Append the running total of characters for each message."""
-    total = upto[-1] if upto else 0
-    for message in messages:
-        content: Any = message.content
-        for block in content:
-            kind = _kind(block)
-            if kind is ToolResult:
-                result_content = block.content
-                total += (
-                    len(result_content) if type(result_content) is str else _parts(result_content)
-                )
-            elif kind is ToolCall:
-                total += _arguments(block)
-            elif kind is Text or kind is Thinking:
-                total += len(block.text)
-            else:
-                total += 64 if kind is Opaque else _PICTURE
-        upto.append(total)
-
-
-def _parts(content: Sequence[Text | Image | Document]) -> int:
-    return sum([len(part.text) if isinstance(part, Text) else _PICTURE for part in content])
-
-
-def _arguments(call: ToolCall) -> int:
-    size = 0
-    for value in call.arguments.values():
-        if type(value) is str:
-            size += len(value) + 12
-        elif type(value) is int:
-            size += 14
-        else:
-            return characters((Message("assistant", (call,)),))
-    return size
 
 
 def find_pinned(messages: Sequence[Message]) -> frozenset[int]:
@@ -191,7 +135,7 @@ def shed_until(
         slim = _slim(message, tool)
         if slim is not message:
             first = at if first is None else first
-            excess -= tokens([message]) - tokens([slim])
+            excess -= estimate_messages([message]) - estimate_messages([slim])
         kept.append(slim)
     if first is None:
         return None

@@ -14,11 +14,12 @@ import msgspec
 
 from windlass.detach import detach
 from windlass.errors import BudgetExceeded, ConfigError, ContextOverflow, ModelError, safe_repr
-from windlass.events import Compacted, TranscriptCompacted
+from windlass.events import Compacted, IterationStart, Reshaped, TranscriptCompacted
 from windlass.loop.policy import Policy, TryAgain
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Frame, Request, Settings
+from windlass.models.estimates import estimate_frame, estimate_messages, estimate_view
 from windlass.options.prompts import Words, text_of, words_of
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.compaction import rewrite
@@ -29,7 +30,6 @@ from windlass.policies.compaction.cut import (
     messages_to_archive,
     shed,
     shed_until,
-    tokens,
     truncate_messages,
 )
 from windlass.policies.compaction.options import CompactionOptions, Strategy
@@ -38,15 +38,9 @@ from windlass.policies.compaction.rewrite import (
     PURPOSE,
     Compactions,
     Work,
-    filled_at,
-    frame_tokens,
-    has_compacted,
-    is_after_overflow,
-    is_window_full,
     on_the_way,
     recalling,
     so_far,
-    view_tokens,
 )
 from windlass.policies.compaction.summary_prompt import (
     RULES,
@@ -136,7 +130,7 @@ class Compactor(Policy[Compactions]):
         bounds: _Bounds | None = run.cache.get(_Bounds)
         if bounds is None or bounds.frame is not run.frame or bounds.memory is not memory:
             bounds = run.cache[_Bounds] = self._bounds(run, memory)
-        size, turn, soft = view_tokens(run), run.turn, bounds.soft
+        size, turn, soft = estimate_view(run.messages), run.turn, bounds.soft
         counted = 0 if turn is None else turn.usage.total_tokens
         if size < soft and counted < bounds.filled:
             return request
@@ -169,7 +163,7 @@ class Compactor(Policy[Compactions]):
         """Compact the view once in a turn after the provider refused its size, and retry."""
         if not isinstance(error, ContextOverflow) or is_after_overflow(run):
             return None
-        size = view_tokens(run)
+        size = estimate_view(run.messages)
         memory: Compactions = run.recall(self)
         ceiling = min(size, memory.ceiling or size)
         limit, _ = self._limits(run, memory)
@@ -193,7 +187,7 @@ class Compactor(Policy[Compactions]):
         window = run.model.context_window
         if window is not None:
             room = min(run.plan.reply_tokens, window // 4)
-            hard = max(window - room - frame_tokens(run.frame), window // 8)
+            hard = max(window - room - estimate_frame(run.frame), window // 8)
         if memory is not None and memory.ceiling is not None:
             hard = min(hard, memory.ceiling)
         return min(self.most, hard), hard
@@ -209,14 +203,18 @@ class Compactor(Policy[Compactions]):
         cut = cut_of(request.messages, self.keep_first, self.keep_last)
         if cut is None:
             return True
-        frame = frame_tokens(request.frame)
-        gone, left, spent = tokens(messages_to_archive(request.messages, cut)), WORDS * 2, 0.0
+        frame = estimate_frame(request.frame)
+        gone, left, spent = (
+            estimate_messages(messages_to_archive(request.messages, cut)),
+            WORDS * 2,
+            0.0,
+        )
         slim = shed(request.messages, cut, None) if self.strategy == "hybrid" else None
-        if slim is not None and tokens(slim) * 2 < gone:
-            left = tokens(slim)  # references, and those are free
+        if slim is not None and estimate_messages(slim) * 2 < gone:
+            left = estimate_messages(slim)  # references, and those are free
         elif self.strategy not in ("truncate", "custom"):
             spent = rewrite.summary_usd(run.model, gone, WORDS)
-        same = frame + tokens(request.messages[: cut.start])
+        same = frame + estimate_messages(request.messages[: cut.start])
         after = frame + size - gone + left
         effect = rewrite.effect_of(run.model, frame + size, after, same, cached=True)
         return effect.pays_after(spent) <= turns
@@ -359,11 +357,11 @@ class Compactor(Policy[Compactions]):
         self, run: Run, work: Work, reason: str, engine: str, recall: str | None
     ) -> None:
         memory: Compactions = run.recall(self)
-        policy, frame = self.policy, frame_tokens(run.frame)
+        policy, frame = self.policy, estimate_frame(run.frame)
         start, stop, new = work.change()
         cached = so_far(run)[1].cache_read_tokens > 0
         as_it_was = recall is None or recall in run.tools
-        same = frame + tokens(work.messages[:start]) if as_it_was else 0
+        same = frame + estimate_messages(work.messages[:start]) if as_it_was else 0
         effect = rewrite.effect_of(
             run.model, frame + work.before, frame + work.size, same, cached=cached
         )
@@ -400,7 +398,7 @@ class Compactor(Policy[Compactions]):
     def _note_stopped(self, run: Run, reason: str, limit: int) -> bool:
         """Record once that nothing can be removed."""
         memory: Compactions = run.recall(self)
-        size = view_tokens(run)
+        size = estimate_view(run.messages)
         if not memory.told:
             why = "what must stay in the view is more than the threshold"
             run.note(
@@ -424,6 +422,50 @@ def summary_in(answer: object) -> str:
             f"compact_callback answers a text or {{'summary': text}}, not {safe_repr(answer)}"
         )
     return (answer or "").strip()
+
+
+# --------------------------------------------------------------------------- whether it is due
+
+
+def has_compacted(run: Run) -> bool:
+    """Check whether this session was compacted before."""
+    memory: Compactions | None = run.memory.get(PURPOSE)
+    if memory is not None and memory.times:
+        return True
+    entries = run.entries
+    if len(entries) < 8:
+        return False  # a session that has just begun
+    return any(type(e) is Reshaped and e.why == PURPOSE for e in entries)
+
+
+def is_window_full(run: Run) -> bool:
+    """Check whether the last request and reply filled the window, by the provider's count."""
+    turn, most = run.turn, filled_at(run)
+    if turn is None or most is None:
+        return False
+    return turn.usage.total_tokens >= most and not _since(run, Compacted)
+
+
+def filled_at(run: Run) -> int | None:
+    """Return how many tokens of a turn fill the window; None if unknown."""
+    window = run.model.context_window
+    return None if window is None else window - min(run.plan.reply_tokens, window // 4)
+
+
+def is_after_overflow(run: Run) -> bool:
+    """Check whether this turn's request was already compacted after an overflow."""
+    entry = _since(run, Compacted)
+    return isinstance(entry, Compacted) and entry.reason == "overflow"
+
+
+def _since(run: Run, kind: type) -> Any:
+    """Return the last entry of this kind since the turn began."""
+    for entry in reversed(run.entries):
+        if type(entry) is kind:
+            return entry
+        if type(entry) is IterationStart:
+            return None
+    return None
 
 
 # --------------------------------------------------------------------------- from options

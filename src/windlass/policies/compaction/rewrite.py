@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from windlass.events import Compacted, IterationStart, Replied, Reshaped, SessionReset
+from windlass.events import Compacted, IterationStart, Replied, SessionReset
 from windlass.loop.reply import cost_of
 from windlass.loop.run import Run
 from windlass.messages import Message
-from windlass.models.base import Frame, Model
+from windlass.models.base import Model
+from windlass.models.estimates import add_weights, estimate_messages, estimate_view
 from windlass.policies.compaction.cut import (
     Cut,
     build_replacement,
@@ -19,8 +20,6 @@ from windlass.policies.compaction.cut import (
     cut_of,
     find_pinned,
     messages_to_archive,
-    pile,
-    tokens,
 )
 from windlass.policies.compaction.recall import NAMES
 from windlass.usage import NO_USAGE, Usage
@@ -42,7 +41,7 @@ class Work:
 
     def __init__(self, run: Run, limit: int, hard: int | None, *, refused: bool) -> None:
         self.hard, self.refused = hard, refused
-        self.before = self.size = view_tokens(run)
+        self.before = self.size = estimate_view(run.messages)
         self.original = self.messages = list(run.messages)
         self._upto: list[int] | None = run.messages.strand.weights
         self._stay: frozenset[int] | None = None
@@ -55,7 +54,7 @@ class Work:
         """The running total of characters for each message."""
         if self._upto is None:
             self._upto = []
-            pile(self._upto, self.messages)
+            add_weights(self._upto, self.messages)
         return self._upto
 
     @property
@@ -93,7 +92,7 @@ class Work:
 
     def size_with(self, cut: Cut, new: Sequence[Message]) -> int:
         """Return the size of the view if these messages replaced the cut."""
-        return self.size - self.span(*cut) // 4 + tokens(new)
+        return self.size - self.span(*cut) // 4 + estimate_messages(new)
 
     def put(self, cut: Cut, new: Sequence[Message], engine: str, size: int | None = None) -> str:
         """Replace the cut by these messages; `size` is that of the new view, if known."""
@@ -133,62 +132,6 @@ class Work:
         if self.size < self.limit:
             return None
         return f"what stays comes to about {self.size} tokens, and the threshold is {self.limit}"
-
-
-def view_tokens(run: Run) -> int:
-    """Estimate the tokens of the view; each message is counted once."""
-    strand = run.messages.strand
-    items, upto = strand.items, strand.weights
-    if len(upto) != len(items):
-        pile(upto, items[len(upto) :])
-    return upto[-1] // 4 if upto else 0
-
-
-def frame_tokens(frame: Frame) -> int:
-    """Estimate the tokens of a frame."""
-    chars = len(frame.system or "") + sum([len(t.description) + 200 for t in frame.tools])
-    return chars // 4
-
-
-def has_compacted(run: Run) -> bool:
-    """Check whether this session was compacted before."""
-    memory: Compactions | None = run.memory.get(PURPOSE)
-    if memory is not None and memory.times:
-        return True
-    entries = run.entries
-    if len(entries) < 8:
-        return False  # a session that has just begun
-    return any(type(e) is Reshaped and e.why == PURPOSE for e in entries)
-
-
-def is_window_full(run: Run) -> bool:
-    """Check whether the last request and reply filled the window, by the provider's count."""
-    turn, most = run.turn, filled_at(run)
-    if turn is None or most is None:
-        return False
-    return turn.usage.total_tokens >= most and not _since(run, Compacted)
-
-
-def filled_at(run: Run) -> int | None:
-    """Return how many tokens of a turn fill the window; None if unknown."""
-    window = run.model.context_window
-    return None if window is None else window - min(run.plan.reply_tokens, window // 4)
-
-
-def is_after_overflow(run: Run) -> bool:
-    """Check whether this turn's request was already compacted after an overflow."""
-    entry = _since(run, Compacted)
-    return isinstance(entry, Compacted) and entry.reason == "overflow"
-
-
-def _since(run: Run, kind: type) -> Any:
-    """Return the last entry of this kind since the turn began."""
-    for entry in reversed(run.entries):
-        if type(entry) is kind:
-            return entry
-        if type(entry) is IterationStart:
-            return None
-    return None
 
 
 def so_far(run: Run) -> tuple[int, Usage]:

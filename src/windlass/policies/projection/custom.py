@@ -11,7 +11,7 @@ from windlass.errors import ConfigError, nearest
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.models.base import Request
-from windlass.policies.compaction.rewrite import view_tokens
+from windlass.models.estimates import estimate_view
 from windlass.policies.view_rewrite import (
     is_unchanged,
     lend,
@@ -51,7 +51,7 @@ class CustomProjection(Policy[None]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         context = ProjectionContext(
-            run.session_id, run.iteration, request.frame.system, view_tokens(run)
+            run.session_id, run.iteration, request.frame.system, estimate_view(run.messages)
         )
         answer = self.project(lend(run, request.messages), context)
         if inspect.isawaitable(answer):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from windlass.messages import Message
-from windlass.policies.compaction.cut import weigh
+from windlass.models.estimates import weigh_messages
 
 #: How many times what leaves the view may have to be sent anew for it. A change breaks whatever a
 #: provider has cached behind it, so a little is taken out only near the end.
@@ -28,7 +28,7 @@ def edit(
     view: Sequence[Message], start: int, stop: int, new: Sequence[Message], since: int = 0
 ) -> Edit | None:
     """Build an edit; None if it would save nothing."""
-    saved = weigh(view[start:stop]) - weigh(new)
+    saved = weigh_messages(view[start:stop]) - weigh_messages(new)
     return Edit(start, stop, tuple(new), saved, since) if saved > 0 else None
 
 
@@ -44,7 +44,7 @@ def choose_edits(
         saved = sum([one.saved for one in part])
         if saved // 4 < least:
             return ()
-        anew = weigh(view[part[0].start : fresh]) - saved
+        anew = weigh_messages(view[part[0].start : fresh]) - saved
         if saved * WORTH >= anew:
             return part
     return ()

@@ -16,17 +16,14 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message
 from windlass.models.base import Frame, Request
+from windlass.models.estimates import estimate_frame, estimate_view, weigh_messages
 from windlass.models.view import View
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.compaction import rewrite
-from windlass.policies.compaction.cut import fresh, weigh
+from windlass.policies.compaction.cut import fresh
+from windlass.policies.compaction.policy import has_compacted
 from windlass.policies.compaction.recall import recall_tool
-from windlass.policies.compaction.rewrite import (
-    frame_tokens,
-    has_compacted,
-    recalling,
-    view_tokens,
-)
+from windlass.policies.compaction.rewrite import recalling
 from windlass.policies.projection.custom import CustomProjection
 from windlass.policies.projection.edits import Edit, choose_edits
 from windlass.policies.projection.failures import Failures, remove_repaired, squash_failures
@@ -115,7 +112,7 @@ class Projection(Policy[Projections]):
             case "clean_tool_repair" | "squash_failed_calls":
                 return self._edits_of_failures(run)
             case "summary_prefix":
-                if view_tokens(run) < self.least:
+                if estimate_view(run.messages) < self.least:
                     return ()
                 tool = recalling(run)
                 return summarize_prefix(
@@ -172,17 +169,17 @@ class Projection(Policy[Projections]):
         """Compute the cost effect; what the model has not seen yet is sent in any case."""
         usage = run.turn.usage if run.turn is not None else None
         view = run.messages.strand.items
-        frame = frame_tokens(request.frame)
-        size = weigh(view[:begin])
+        frame = estimate_frame(request.frame)
+        size = weigh_messages(view[:begin])
         before = frame + size // 4
         after = frame + (size - sum([one.saved for one in part])) // 4
-        same = frame + weigh(view[: part[0].start]) // 4
+        same = frame + weigh_messages(view[: part[0].start]) // 4
         cached = usage is not None and usage.cache_read_tokens > 0
         return rewrite.effect_of(run.model, before, after, same, cached=cached)
 
     def _make(self, run: Run, part: Sequence[Edit], effect: rewrite.Effect) -> None:
         view: list[Message] = run.messages.strand.items
-        before = view_tokens(run)
+        before = estimate_view(run.messages)
         shed = shed_by(view, part)
         removed = sum([one.stop - one.start - len(one.messages) for one in part])
         for one in reversed(part):  # from the end, so that places stay places

@@ -11,14 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from windlass.messages import Message, ToolResult
-from windlass.policies.compaction.cut import (
-    SUMMARY,
-    build_replacement,
-    cut_of,
-    messages_to_archive,
-    tokens,
-    weigh,
-)
+from windlass.models.estimates import estimate_messages, weigh_messages
+from windlass.policies.compaction.cut import SUMMARY, build_replacement, cut_of, messages_to_archive
 from windlass.policies.projection.edits import Edit, edit
 from windlass.policies.projection.failures import is_failure
 
@@ -35,7 +29,7 @@ def summarize_prefix(
     if cut is None:
         return []
     gone = messages_to_archive(view, cut)
-    if tokens([message for message in gone if message.kind != SUMMARY]) < least:
+    if estimate_messages([message for message in gone if message.kind != SUMMARY]) < least:
         return []
     notes = _notes(gone, summary, tool)
     found = edit(view, cut.start, cut.stop, build_replacement(view, cut, notes))
@@ -47,7 +41,7 @@ def _notes(gone: Sequence[Message], summary: str | None, tool: str | None) -> st
     parts = [f"{_HEAD}{where}]"]
     if summary is not None:
         return "\n\n".join([*parts, summary])
-    room = max(200, min(_ROOM, weigh(gone) // 2))
+    room = max(200, min(_ROOM, weigh_messages(gone) // 2))
     earlier = "\n\n".join([_bare(m.text) for m in gone if m.kind == SUMMARY])
     if earlier:
         parts.append(earlier[: room // 2])

@@ -14,13 +14,9 @@ import msgspec
 from windlass.events import JournalEntry, Replied, Said, ToolMessage
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, ToolCall, ToolResult
+from windlass.models.estimates import weigh_messages
 from windlass.models.view import Strand
-from windlass.policies.compaction.cut import (
-    find_pinned,
-    is_reference,
-    reference,
-    weigh,
-)
+from windlass.policies.compaction.cut import find_pinned, is_reference, reference
 from windlass.policies.projection.edits import Edit, edit
 from windlass.policies.projection.failures import is_failure
 
@@ -103,14 +99,18 @@ def collect_unreachable(
 
 def _collectable(result: ToolResult, min_chars: int) -> bool:
     content = result.content
-    size = len(content) if isinstance(content, str) else weigh((Message("tool", (result,)),))
+    size = (
+        len(content) if isinstance(content, str) else weigh_messages((Message("tool", (result,)),))
+    )
     return size >= min_chars and not is_failure(result) and not is_reference(result)
 
 
 def _by_reference(result: ToolResult, tool: str | None) -> ToolResult:
     """Return the reference, where it is shorter."""
     slim = reference(result, tool)
-    smaller = weigh((Message("tool", (slim,)),)) < weigh((Message("tool", (result,)),))
+    smaller = weigh_messages((Message("tool", (slim,)),)) < weigh_messages(
+        (Message("tool", (result,)),)
+    )
     return slim if smaller else result
 
 
