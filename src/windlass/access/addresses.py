@@ -1,4 +1,4 @@
-"""Addresses as a connection would take them: one spelling for a host, and nothing for what is not clear.
+"""Addresses as a connection takes them: one spelling for a host, none if unclear.
 
 The parser is yarl, which is what our HTTP client connects by. Above that, the numeric forms of an IPv4
 address that resolvers accept are written out, and what parsers disagree about (user names, backslashes,
@@ -60,7 +60,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Parse an address, with or without a scheme; ValueError where it is not clear what it names.
+    """Parse an address, with or without a scheme; raise ValueError where it is unclear.
 
     `parse_address("https://EVIL。com./x").host` is `"evil.com"`.
     """
@@ -113,7 +113,7 @@ def _is_plain(text: str) -> bool:
 
 
 def canonical_host(text: str) -> str:
-    """Return the one spelling of a host; ValueError: it is none.
+    """Return the canonical spelling of a host, or raise ValueError.
 
     `canonical_host("0x7f.1")` is `"127.0.0.1"`, `canonical_host("Bücher.example.")` is
     `"xn--bcher-kva.example"`.
@@ -142,7 +142,7 @@ def _canonical_v6(host: str) -> str:
 
 
 def _canonical_v4(labels: list[str]) -> str:
-    """An IPv4 address as resolvers read it: up to four numbers, in octal, decimal or hexadecimal."""
+    """Parse an IPv4 address as resolvers do: up to four octal, decimal or hex numbers."""
     if len(labels) > 4 or not all([_NUMBER.fullmatch(label) for label in labels]):
         raise ValueError("the host is no IPv4 address")
     numbers = [_read_number(label) for label in labels]
@@ -162,7 +162,7 @@ def _read_number(label: str) -> int:
 
 
 def fits_host(pattern: str, address: Address) -> bool:
-    """Does the host, with its port where the pattern names one, fit a glob over hosts?"""
+    """Check whether the host, and its port if the pattern has one, fits a glob."""
     wanted, port = _split_port(pattern)
     if port is not None and port != str(address.port or _PORTS.get(address.scheme, "")):
         return False
@@ -170,7 +170,7 @@ def fits_host(pattern: str, address: Address) -> bool:
 
 
 def fits_url(pattern: str, address: Address, *, wholly: bool = True) -> bool:
-    """Does the address lie within a glob over addresses?
+    """Check whether the address lies within a glob over addresses.
 
     The pattern is taken apart as an address is: `https://*.example.com/v1/*` is about the scheme, the
     host and the path, and no star reaches from one into the other. In a path a star crosses slashes.
@@ -200,7 +200,7 @@ def _split_port(pattern: str) -> tuple[str, str | None]:
 
 
 def _canonical_pattern(pattern: str) -> str:
-    """A glob over hosts, its labels as hosts have them."""
+    """Convert the labels of a glob over hosts to their canonical spelling."""
     try:
         return canonical_host(pattern)
     except ValueError:
@@ -219,7 +219,7 @@ def _canonical_label(label: str) -> str:
 
 
 def host_spellings(text: str) -> Iterable[str]:
-    """The spellings under which an address that is somewhere in a text's place is known; none: it is none."""
+    """Return the spellings of an address in a text; none if it is no address."""
     try:
         return parse_address(text).texts
     except ValueError:

@@ -1,4 +1,4 @@
-"""Rules that allow a call, deny it, or want somebody asked: the strongest of all that fit decides.
+"""Approval rules: the strongest of all that match decides.
 
 Deny beats ask, ask beats allow, and the first among equals is the one on the receipt. What no rule
 speaks of is allowed. The guards (`guards.py`) stand before any rule.
@@ -28,7 +28,7 @@ from windlass.json_types import is_mapping, is_sequence
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final[tuple[Action, ...]] = ("deny", "ask", "allow")  # the strongest first
 _STRENGTH = {action: at for at, action in enumerate(reversed(ACTIONS))}
-LASTS: Final = 7 * 24 * 3600.0  # seconds that an approval holds, unless the policy says otherwise
+LASTS: Final = 7 * 24 * 3600.0  # seconds that an approval holds by default
 
 #: What a rule may look at, each a glob or a list of globs; `repeat_count` is a number.
 FIELDS: Final = (
@@ -60,7 +60,7 @@ class Rule(msgspec.Struct, frozen=True):
     rationale: str | None = None
 
     def fits(self, facts: CallFacts, workspace: str) -> bool:
-        """Is the rule about this call?"""
+        """Check whether the rule matches this call."""
         return all(
             [_fits(field, wanted, facts, workspace, self) for field, wanted in self.match.items()]
         )
@@ -85,7 +85,7 @@ class PolicyDecision(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What may run, what not, and what a person is asked about:
+    """Which calls may run, which may not, and which a person is asked about:
 
     ```python
     w.agent_loop(task, approval_policy={"rules": [{"deny": "delete_*"}, {"ask": {"kind": "edit"}}]})
@@ -96,11 +96,11 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
     external_roots: tuple[str, ...] = ()
     workspace: str | None = None  # None: the current folder
     expires_in: float = LASTS
-    request_permission: Callable[..., Any] | None = None  # answers at once, or says None to park
+    request_permission: Callable[..., Any] | None = None  # answers at once, or returns None to park
     guards: bool = True
 
     def decide(self, facts: CallFacts) -> PolicyDecision:
-        """What becomes of a call, with the receipt."""
+        """Decide on a call, with the receipt."""
         workspace = self.root
         if (
             self.guards
@@ -172,7 +172,7 @@ def _values(field: str, facts: CallFacts) -> Sequence[str]:
 
 
 def rule_of(name: str, value: object) -> Rule:
-    """A rule from what was written: `{"action": …, "match": …}` or `{"deny": "delete_*"}`."""
+    """Parse a rule: `{"action": …, "match": …}` or `{"deny": "delete_*"}`."""
     if isinstance(value, Rule):
         return Rule(value.action, _match(f"{name}.match", value.match), value.rationale)
     if not is_mapping(value):

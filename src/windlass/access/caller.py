@@ -1,4 +1,4 @@
-"""Who asks. An argument from the front door to the tool, never ambient."""
+"""The identity of a caller, passed as an argument and never ambient."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Caller(msgspec.Struct, frozen=True):
         user, tenant = as_given(self.user), as_given(self.tenant)
         if not isinstance(user, str) or not user:
             raise ConfigError(f"a caller's user is a name, not {safe_repr(user)}")
-        # A text with an `==` of its own could be anybody's name.
+        # A text with an `==` of its own could equal any name.
         if type(user) is not str:
             msgspec.structs.force_setattr(self, "user", str.__str__(user))
         if isinstance(tenant, str) and type(tenant) is not str:
@@ -48,24 +48,24 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def is_host(caller: Caller | None) -> bool:
-    """Tell whether this is the host program itself: no caller at all, or `Caller.local()`."""
+    """Check whether this is the host program itself: no caller, or `Caller.local()`."""
     return caller is None or caller is _HOST
 
 
 def recorded_user(caller: Caller) -> str:
-    """The name of a user in rows that hold no tenant beside it; nobody else's is that of the host."""
+    """Return the user's name for rows without a tenant; only the host has the host's."""
     if caller is _HOST or caller.tenant is not None:
         return caller.user
     return f"/{caller.user}" if caller.user == _HOST_NAME else caller.user
 
 
 def _escape(name: object) -> str:
-    """Write a name so that no user of one tenant reads like a user of another."""
+    """Escape a name so that users of different tenants never read alike."""
     return str(name).replace("%", "%25").replace("/", "%2F")
 
 
 class _Host(Caller, frozen=True):
-    """The one identity that cannot be made from data: it is known by being that object."""
+    """The host's identity, which cannot be built from data: only this object has it."""
 
     def __post_init__(self) -> None:
         if "_HOST" in globals():

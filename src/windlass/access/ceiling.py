@@ -1,4 +1,4 @@
-"""How much an agent may do at most: which tools, and how far their effects may reach."""
+"""The ceiling of an agent: which tools, and how far their effects may reach."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.globs import match_name
 from windlass.options.checks import one_of, optional, texts
 from windlass.options.group import Option, OptionStruct
 
-#: From harmless to far-reaching. What says nothing of itself reaches as far as can be.
+#: From harmless to far-reaching. A tool without a level counts as the last.
 LEVELS: Final = ("none", "read_only", "workspace_write", "process_exec", "network")
 
 
@@ -22,7 +22,7 @@ class Ceiling(OptionStruct, frozen=True, kw_only=True):
     """The highest level of side effects that a tool may have."""
 
     def refusal(self, tool: str, annotations: Mapping[str, Any]) -> str | None:
-        """Why the tool is above the ceiling; None: it is below."""
+        """Return why the tool is above the ceiling, or None."""
         if self.tools is not None and not match_name(self.tools, tool):
             return f"{tool} is not among the tools of this agent's policy"
         if self.side_effect_level is None:

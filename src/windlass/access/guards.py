@@ -1,4 +1,4 @@
-"""What no approval policy lets through by itself: secrets by their names, and paths outside the workspace."""
+"""Guards before all approval rules: names of secrets, and paths outside the workspace."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _STEMS: Final = re.compile(
     r"|\.git-credentials|\.htpasswd|credentials\.json|service-account|secrets\.ya?ml|kubeconfig|\.aws|\.azure"
     r"|gcloud|\.ssh|\.kube|\.docker|\.gnupg|environ|shadow"
 )
-MOST_SUSPECTS: Final = 500  # words of commands that are looked at closely
+MOST_SUSPECTS: Final = 500  # words of commands that are checked closely
 
 
 def sensitive(path: str) -> str | None:
-    """The pattern of secrets that the path falls under; None: it falls under none."""
+    """Return the pattern of secrets that the path matches, or None."""
     lowered = path.replace("\\", "/").lower().rstrip("/. ")
     if not _STEMS.search(lowered):
         return None
@@ -77,7 +77,7 @@ def sensitive(path: str) -> str | None:
 
 
 def find_violation(facts: CallFacts, workspace: str, roots: Sequence[str]) -> str | None:
-    """Why the call may not run whatever the rules allow; None: nothing is against it."""
+    """Return why the call may not run whatever the rules allow, or None."""
     for path in facts.paths:
         if not path or len(path) > LONGEST:
             continue  # which is no place

@@ -44,7 +44,7 @@ class CallValues(NamedTuple):
 def fits_arguments(
     patterns: Sequence[str], arg_key: str | None, call: CallValues, sense: Sense
 ) -> bool:
-    """Do the arguments of a call fit, in the sense of the list that the patterns stand in?"""
+    """Check whether the arguments match, in the sense of the patterns' list."""
     if sense == "deny":
         return _is_denied(patterns, arg_key, call)
     about = _arguments_of(arg_key, call)
@@ -54,7 +54,7 @@ def fits_arguments(
 
 
 def _arguments_of(arg_key: str | None, call: CallValues) -> list[tuple[str, Kind, object]]:
-    """The arguments that an allowing pattern is about; one that is declared and missing is None."""
+    """Return the arguments that an allowing pattern covers; a missing declared one is None."""
     given = call.arguments
     if arg_key is not None:
         return [(arg_key, kind_of_argument(arg_key, call.annotations), given.get(arg_key))]
@@ -105,7 +105,7 @@ def _fits_value(pattern: str, kind: Kind, value: object, root: str) -> bool:
 
 
 def _stays_inside(pattern: str, text: str, root: str) -> bool:
-    """Does a text still fit if its tool takes it for a path?"""
+    """Check whether a text still fits if its tool reads it as a path."""
     if not any([mark in text for mark in ("/", "\\", "~")]) or "\n" in text:
         return True
     try:
@@ -151,7 +151,7 @@ def _touches(patterns: Sequence[str], kind: Kind, value: object, call: CallValue
 
 
 def touches_value(pattern: str, kind: Kind, value: object, root: str) -> bool:
-    """Does a value fall under a denying pattern, in any way that it can be read?"""
+    """Check whether a value matches a denying pattern in any reading."""
     if not isinstance(value, str):
         spelled = spell_scalar(value)
         return any(
@@ -181,7 +181,7 @@ def _parses(text: str) -> bool:
 
 
 def touches_address(pattern: str, text: str) -> bool:
-    """Does an address fall under a denying pattern? What cannot be parsed does."""
+    """Check whether an address matches a denying pattern; an unparsable one does."""
     try:
         address = parse_address(text)
     except ValueError:
@@ -192,7 +192,7 @@ def touches_address(pattern: str, text: str) -> bool:
 
 
 def touches_host(pattern: str, text: str, sense: Sense) -> bool:
-    """Is the host of an address one of these? What cannot be parsed is denied, and never allowed."""
+    """Check the host of an address; an unparsable one is denied, and never allowed."""
     try:
         address = parse_address(text)
     except ValueError:
@@ -201,21 +201,21 @@ def touches_host(pattern: str, text: str, sense: Sense) -> bool:
 
 
 def fits_address(pattern: str, text: str, sense: Sense) -> bool:
-    """Does an address fit a glob over addresses, in the sense of its rule?"""
+    """Check whether an address matches a glob, in the sense of its rule."""
     if sense == "deny":
         return touches_address(pattern, text) or like(pattern, text)
     return _fits_value(pattern, "url", text, "/")
 
 
 def fits_command(pattern: str, text: str, sense: Sense) -> bool:
-    """Does a command fit a glob over commands? A denied one may be any part of a longer line."""
+    """Check whether a command matches a glob; a denied one may be part of a longer line."""
     if sense == "allow":
         return _fits_value(pattern, "command", text, "/")
     return any([like(pattern, one) for one in (text, *split_command(text))])
 
 
 def fits_place(pattern: str, text: str, root: str, sense: Sense) -> bool:
-    """Does a path fit a glob over paths, in which `*` stays in a folder?
+    """Check whether a path matches a glob in which `*` stays in a folder.
 
     A denying pattern without a folder is compared with the name alone as well: `*.pem`.
     """
@@ -233,6 +233,6 @@ def fits_place(pattern: str, text: str, root: str, sense: Sense) -> bool:
 
 
 def split_command(text: str) -> tuple[str, ...]:
-    """The commands in a line of shell, each with single spaces: `split_command("ls;  rm  x")`."""
+    """Split a line of shell into its commands: `split_command("ls;  rm  x")`."""
     found = [" ".join(part.split()) for part in (text, *_SEGMENTS.split(text))]
     return tuple(dict.fromkeys([one for one in found if one]))

@@ -1,4 +1,4 @@
-"""Paths as a file system would take them: every place that a text may name, and globs over places.
+"""Paths as a file system takes them: every place that a text may name, and globs.
 
 Tools differ in what they make of `~`, of a backslash and of letters that look alike. A path is
 therefore read in each of these ways: what is allowed must fit in all of them, and what is denied in any.
@@ -17,15 +17,15 @@ from urllib.parse import unquote
 
 from windlass.globs import like, path_like
 
-LONGEST: Final = 4096  # characters: no file system of ours opens a longer path
+LONGEST: Final = 4096  # characters: no file system opens a longer path
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}")
 _FILE_URL: Final = re.compile(r"\s*file:(?://(?:localhost)?)?/+", re.IGNORECASE)
 _MAGIC: Final = frozenset("*?[")
-_FOLDS: Final = sys.platform in ("darwin", "win32")  # file systems that do not tell cases apart
+_FOLDS: Final = sys.platform in ("darwin", "win32")  # case-insensitive file systems
 
 
 def read_path(text: str, root: str, *, named: bool = False) -> tuple[str, ...]:
-    """Return every absolute place that a path may lead to; `named`: and what it is called on the way.
+    """Return every absolute place that a path may lead to; with `named` also its names.
 
     Links are followed, with `..` taken as the kernel takes it and as a tool does that first shortens
     the path. Relative paths begin in `root`. ValueError: no file can have this path.
@@ -45,12 +45,12 @@ def read_path(text: str, root: str, *, named: bool = False) -> tuple[str, ...]:
 
 
 def current_folder() -> str:
-    """Return where relative paths begin, unless somebody names a workspace."""
+    """Return the folder in which relative paths begin, unless a workspace is set."""
     return os.path.realpath(os.getcwd())
 
 
 def _spellings(text: str) -> dict[str, None]:
-    """What a tool may make of a text before it opens it."""
+    """Return what a tool may make of a text before it opens it."""
     found = {text: None, text.strip(): None}
     if "%" in text:
         found[unquote(text)] = None
@@ -72,7 +72,7 @@ def _spellings(text: str) -> dict[str, None]:
 
 
 def _squeeze(path: str) -> str:
-    """POSIX leaves two slashes at the start alone; they lead to the same place."""
+    """Remove one of two leading slashes, which POSIX keeps."""
     return path[1:] if path.startswith("//") else path
 
 
@@ -81,7 +81,7 @@ def _fold(text: str) -> str:
 
 
 def relate_to(place: str, root: str) -> str | None:
-    """Return the path of a place within `root`; None: it lies outside."""
+    """Return the path of a place within `root`; None if it lies outside."""
     root = _fold(root)
     if place == root:
         return "."
@@ -90,12 +90,12 @@ def relate_to(place: str, root: str) -> str | None:
 
 
 def is_url(text: str) -> bool:
-    """Is this an address, which some tools open where others expect a path?"""
+    """Check whether a text is a URL, which some tools open in place of a path."""
     return _URL.match(text.strip()) is not None
 
 
 def fits_path(pattern: str, text: str, root: str) -> bool:
-    """Does every reading of a path lie within a glob over paths? `*` stays in a folder, `**` does not."""
+    """Check whether every reading of a path matches; `*` stays in a folder, `**` does not."""
     if is_url(text) and "://" not in pattern:
         return False
     try:
@@ -109,7 +109,7 @@ def fits_path(pattern: str, text: str, root: str) -> bool:
 def touches_path(
     pattern: str, text: str, root: str, *, crossing: bool, unreadable: bool = True
 ) -> bool:
-    """Does any reading of a path fall under a glob over paths?
+    """Check whether any reading of a path matches a glob over paths.
 
     With `crossing` a `*` crosses folders too, and the folder itself falls under what is in it.
     `unreadable` is the answer for what no file can be named; what is empty or too long is nothing that
@@ -146,7 +146,7 @@ def _covers(glob: str, place: str, root: str) -> bool:
 
 
 def _resolve(pattern: str, root: str, *, follow: bool) -> Sequence[str]:
-    """The globs that a pattern stands for: relative to `root`, or absolute.
+    """Return the globs that a pattern stands for: relative to `root`, or absolute.
 
     With `follow` the links in its fixed part are followed as well: a denied folder is denied by each
     of its names. For an allowed one this would let whoever turns the link say what is allowed.
@@ -170,7 +170,7 @@ def _resolve(pattern: str, root: str, *, follow: bool) -> Sequence[str]:
 
 
 def _follow(glob: str) -> str | None:
-    """An absolute glob with the links in its fixed part followed; None: there are none."""
+    """Resolve the links in the fixed part of an absolute glob; None if there are none."""
     parts = glob.split("/")
     fixed = next((at for at, part in enumerate(parts) if _MAGIC.intersection(part)), len(parts))
     start = "/".join(parts[:fixed]) or "/"

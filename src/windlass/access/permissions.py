@@ -1,4 +1,4 @@
-"""What an agent may do of itself: lists of what is allowed and denied, by tool and by arguments."""
+"""Permissions of an agent: lists of allowed and denied calls, by tool and arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ArgPattern(msgspec.Struct, frozen=True):
     arg_key: str | None = None
 
     def fits(self, call: CallValues, sense: Sense) -> bool:
-        """Do all values fit that an allow is about, or does any that a deny looks at?"""
+        """Check whether all values of an allow match, or any value of a deny."""
         return fits_arguments(self.patterns, self.arg_key, call, sense)
 
 
@@ -45,7 +45,7 @@ class PathScope(msgspec.Struct, frozen=True):
     mount_modes: tuple[str, ...] | None = None  # which of them count; None: all
 
     def fits(self, call: CallValues, sense: Sense) -> bool:
-        """Do all of its paths lie inside (allow), or does any (deny)? A call without any does not fit."""
+        """Check whether all paths lie inside (allow), or any does (deny); False without paths."""
         anchor = os.path.realpath(self.workspace or call.root)
         roots = [anchor]
         roots += [
@@ -79,7 +79,7 @@ def path_scope(
     roots: Mapping[str, str] | Sequence[str] = (),
     mount_modes: Sequence[str] | None = None,
 ) -> PathScope:
-    """A matcher for paths in the workspace: `permissions={"allow": {"edit_*": path_scope("path")}}`.
+    """Build a matcher for workspace paths: `{"allow": {"edit_*": path_scope("path")}}`.
 
     `roots` are further folders, each with a mode (`{"/srv/data": "extend"}`); with `mount_modes` only
     those of these modes count.
@@ -102,7 +102,7 @@ class Entry(msgspec.Struct, frozen=True):
     matcher: Matcher = None
 
     async def fits(self, tool: str, call: CallValues, sense: Sense) -> bool:
-        """Is the line about this call, in the sense of its list? A predicate may be async."""
+        """Check whether the line matches this call in the sense of its list."""
         if not match_name((self.tool,), tool):
             return False
         match self.matcher:
@@ -133,15 +133,15 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """What the lists say of a call: whether it may run, which line says so, and why."""
+    """The ruling of the lists on a call: whether it may run, by which line, and why."""
 
     allowed: bool
-    rule: str | None  # the line in short; None: no line speaks of the call
+    rule: str | None  # the line in short; None: no line matches the call
     reason: str
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is allowed and denied: `Permissions(allow=("read_*",), deny=("*secret*",))`.
+    """Lists of allowed and denied calls: `Permissions(allow=("read_*",), deny=("*secret*",))`.
 
     Denied is denied. Where something is allowed, all else is denied.
     """
@@ -157,7 +157,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
         annotations: Mapping[str, Any] | None = None,
         parameters: Iterable[str] = (),
     ) -> Ruling:
-        """Whether the call may run, and which line says so. A predicate that fails denies.
+        """Decide whether the call may run, and by which line. A failing predicate denies.
 
         `annotations` and `parameters` are the tool's own: what it declares of its arguments, and their
         names.
@@ -182,7 +182,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PermissionRequest(msgspec.Struct, frozen=True):
-    """What `on_escalation` is asked about: a call that the lists deny."""
+    """The argument of `on_escalation`: a call that the lists deny."""
 
     tool: str
     args: JsonObject
@@ -191,7 +191,7 @@ class PermissionRequest(msgspec.Struct, frozen=True):
 
 
 def entries_of(name: str, value: object, depth: int = 0) -> tuple[Entry, ...]:
-    """A list of permissions, as it is written: globs, `{glob: matcher}`, or a list of both."""
+    """Parse a list of permissions: globs, `{glob: matcher}`, or a list of both."""
     if isinstance(value, str):
         return (Entry(_glob(name, value)),)
     if isinstance(value, Entry):

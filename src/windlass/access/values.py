@@ -1,4 +1,4 @@
-"""Every value in the arguments of a call, and how each that is no text is spelled."""
+"""Every value in the arguments of a call, and the spellings of those that are no text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY: Final = 200  # values; a path among them is followed in some 30 µs
 
 
 def iterate_values(value: object) -> Iterator[object]:
-    """Yield every value in a value, however deep: texts, numbers, booleans, and the keys of objects."""
+    """Yield every value in a value at any depth, with the keys of objects."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -26,12 +26,12 @@ def iterate_values(value: object) -> Iterator[object]:
 
 
 def has_many_values(value: object) -> bool:
-    """Are there so many values that comparing each would hold the event loop?"""
+    """Check whether comparing all values would block the event loop."""
     return next(islice(iterate_values(value), MANY, None), None) is not None
 
 
 def spell_scalar(value: object) -> tuple[str, ...]:
-    """The spellings of a value that is no text, as JSON has them and as Python has them."""
+    """Return the spellings of a value that is no text, in JSON and in Python."""
     if value is None:
         return ("null", "None")
     if isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""The command line `windlass`. Each command loads what it needs when it runs, so `--help` is quick."""
+"""The command line `windlass`. Commands are imported when they run: `--help` is quick."""

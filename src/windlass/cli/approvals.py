@@ -36,7 +36,7 @@ by_option = click.option("--by", metavar="NAME", help="Who answers; your user na
 
 @click.group()
 def approvals() -> None:
-    """List, show, approve and deny calls that wait for somebody.
+    """List, show, approve and deny calls that wait for approval.
 
     An ID may be cut to as much of its beginning as tells it from all others. An answer is kept with
     the session: `windlass sessions resume` goes on with it, now or tomorrow.
@@ -49,7 +49,7 @@ def approvals() -> None:
 @json_option
 @debug_option
 def list_(store: str | None, session: str | None, as_json: bool) -> None:
-    """What waits for an answer."""
+    """List what waits for an answer."""
     found = _with_store(store, lambda home: _waiting(home, session))
     if as_json:
         out().json(msgspec.to_builtins(found))
@@ -77,7 +77,7 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
 @json_option
 @debug_option
 def show(id: str, store: str | None, as_json: bool) -> None:
-    """One call that waits: its arguments whole, the rule that asks, and why."""
+    """Show one call that waits: its arguments whole, the rule that asks, and why."""
 
     async def look(home: Store) -> PendingApproval:
         return find_approval(id, await list_approvals(home))
@@ -99,7 +99,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
         ("state", _state(one)),
         ("answered by", one.answered_by or "-"),
     ):
-        click.echo(f"{label:13}{words.one_line(value, 2000)}")  # a line is ours alone
+        click.echo(f"{label:13}{words.one_line(value, 2000)}")  # one line per call
     click.echo(words.json_text(one.arguments))
 
 
@@ -113,7 +113,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 def approve(
     ids: tuple[str, ...], everything: bool, session: str | None, by: str | None, store: str | None
 ) -> None:
-    """Say yes: the call may run, once, as it is."""
+    """Approve calls: each may run, once, as it is."""
     chosen, name = _select_ids(store, ids, everything, session), _person(by)
     _with_store(store, lambda home: answer(chosen, True, name=name, store=home), writes=True)
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
@@ -135,7 +135,7 @@ def deny(
     by: str | None,
     store: str | None,
 ) -> None:
-    """Say no: the call does not run, and the model is told."""
+    """Deny calls: they do not run, and the model is told."""
     chosen, name = _select_ids(store, ids, everything, session), _person(by)
     _with_store(
         store, lambda home: answer(chosen, False, name=name, reason=reason, store=home), writes=True
@@ -146,7 +146,7 @@ def deny(
 def _select_ids(
     store: str | None, ids: tuple[str, ...], everything: bool, session: str | None
 ) -> list[str]:
-    """The ids that are meant; all of a session, or of all sessions, only where one says so."""
+    """Return the chosen ids; all of a session, or of all sessions, only if asked for."""
     if ids and (everything or session):
         raise click.UsageError("give ids, or --all, or --session: one of them")
     if ids:
@@ -190,12 +190,12 @@ def _state(one: PendingApproval) -> str:
 
 
 def _person(by: str | None) -> str:
-    """Who is written down as the one who answered: the host does, for whoever sits here."""
+    """Return the recorded name of who answers at this machine."""
     return str(Caller(by or user_name()))
 
 
 def user_name() -> str:
-    """Who sits at this machine."""
+    """Return the name of the user at this machine."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -55,7 +55,7 @@ class _Chat:
         self.spoken = False
 
     def go(self) -> int:
-        """Until the operator leaves; the code says how the last turn ended, where nobody watched."""
+        """Run until the user leaves; return the exit code of the last turn."""
         self.greet()
         if self.work.unfinished:
             self.paper.line(("going on with what was interrupted", "dim"))
@@ -81,7 +81,7 @@ class _Chat:
             self.paper.line(("/help lists commands, Ctrl-D leaves", "dim"))
 
     def ask(self) -> str | None:
-        """The next line; None at the end."""
+        """Read the next line; None at the end."""
         while True:
             try:
                 if self.interactive:
@@ -105,7 +105,7 @@ class _Chat:
         self.work.report(result, seams.monotonic() - started, "chat")
 
     def obey(self, line: str) -> bool:
-        """A slash command; False when it was the last."""
+        """Run a slash command; False when it was the last."""
         name = line.split()[0].lower()
         commands: dict[str, Callable[[], None]] = {
             "/help": self.help,

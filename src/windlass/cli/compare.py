@@ -31,7 +31,7 @@ _COMMON = ("max_tokens", "temperature", "top_p", "stop", "tool_choice", "task_ki
 
 
 class Comparison(msgspec.Struct):
-    """One recorded reply, and what the other model said."""
+    """One recorded reply, and that of the other model."""
 
     entry: int
     turn: int
@@ -42,14 +42,14 @@ class Comparison(msgspec.Struct):
 
     @property
     def same_calls(self) -> bool:
-        """Does it ask for the same calls?"""
+        """Whether it makes the same calls."""
         return self.reply is not None and _calls(self.reply.message) == _calls(
             self.recorded.message
         )
 
     @property
     def same_text(self) -> bool:
-        """Does it say the same?"""
+        """Whether its text is the same."""
         return (
             self.reply is not None and self.reply.text.strip() == self.recorded.message.text.strip()
         )
@@ -64,7 +64,7 @@ async def compare(
     *,
     as_json: bool,
 ) -> int:
-    """Ask the other model everything that was asked; 1 when that could not be done."""
+    """Send every recorded request to the other model; return 1 on failure."""
     start = 0 if first is None else entry_number(entries, first)
     asked = [one for one in _recorded_requests(entries) if one[0].entry >= start]
     model = _fitting(resolve(name, None))
@@ -87,7 +87,7 @@ async def compare(
 
 
 def _recorded_requests(entries: Sequence[JournalEntry]) -> list[tuple[Comparison, Request]]:
-    """Every turn's request, and its reply on record; those of policies are left out."""
+    """Return every turn's request and recorded reply, without those of policies."""
     found: list[tuple[Comparison, Request]] = []
     requests = iter(requests_of(entries))
     turn = 0
@@ -102,14 +102,14 @@ def _recorded_requests(entries: Sequence[JournalEntry]) -> list[tuple[Comparison
 
 
 def _fitting(model: Model) -> Model:
-    """The model as a run would reach it; one that has no tools of its own reads them as text."""
+    """Wrap the model as a run would; one without native tools reads them as text."""
     if not model.native_tools:
         return TextTools(with_retries(model, ModelOptions()))
     return with_retries(model, ModelOptions())
 
 
 async def _ask(model: Model, request: Request, compared: Comparison, books: Ledger) -> str | None:
-    """Ask once within the budget; why not, when it leaves no room."""
+    """Ask once within the budget; return why not, when it leaves no room."""
     settings = request.settings
     kept = {
         name: getattr(settings, name) for name in _COMMON if getattr(settings, name) is not None
@@ -179,7 +179,7 @@ def _calls(message: Message) -> list[tuple[str, Any]]:
 
 
 def _lines(message: Message, room: int) -> list[str]:
-    """A reply in a column: its words, then its calls."""
+    """Format a reply in a column: its text, then its calls."""
     lines: list[str] = []
     for line in words.clean(message.text[:4000]).splitlines():
         lines += textwrap.wrap(line, room) or [""]

@@ -28,7 +28,7 @@ def config() -> None:
 @json_option
 @debug_option
 def show(as_json: bool) -> None:
-    """Every effective setting and where it comes from; secrets are masked."""
+    """Show every effective setting and where it comes from; secrets are masked."""
     loaded = sections().load()
     build_registry(loaded)  # a table may be wrong only together with others
     settings = loaded.explain()
@@ -61,7 +61,7 @@ def show(as_json: bool) -> None:
 
 
 def _short(value: str) -> str:
-    """What fits into a column; a whole table is in its file, and in --json."""
+    """Cut a value to a column; the whole of it is in its file, and in --json."""
     return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
 
 
@@ -91,5 +91,5 @@ def check(path: str | None) -> None:
 
 
 def sections() -> Any:
-    """The loader, once every section is registered."""
+    """Return the loader, once every section is registered."""
     return import_module("windlass.config.loader")

@@ -1,4 +1,4 @@
-"""Where a command writes: with style on a terminal, plain everywhere else.
+"""Output of commands: styled on a terminal, plain everywhere else.
 
 Rich is loaded only when there is a terminal to show it.
 """
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-Part: TypeAlias = "str | tuple[str, str]"  # words, or words and their style
+Part: TypeAlias = "str | tuple[str, str]"  # text, or text and its style
 _T = TypeVar("_T")
-PLAIN_WIDTH = 160  # of a line that nobody's terminal limits
+PLAIN_WIDTH = 160  # of a line without a terminal
 
 
 class ConsoleOutput:
@@ -32,11 +32,11 @@ class ConsoleOutput:
 
     @property
     def width(self) -> int:
-        """How long a line may be."""
+        """The width of a line."""
         return shutil.get_terminal_size((100, 24)).columns if self.fancy else PLAIN_WIDTH
 
     def can_write(self, letters: str) -> bool:
-        """Does the terminal have these letters?"""
+        """Check whether the terminal can print these characters."""
         try:
             letters.encode(self.file.encoding or "ascii")
         except (UnicodeEncodeError, LookupError):
@@ -67,7 +67,7 @@ class ConsoleOutput:
         right: Sequence[str] = (),
         spare: Sequence[str] = (),
     ) -> None:
-        """Columns under headings; those named in `right` are aligned there.
+        """Print columns under headings; those named in `right` are aligned there.
 
         Where a terminal is too narrow, those in `spare` are left out, the first of them first.
         """
@@ -88,7 +88,7 @@ class ConsoleOutput:
             self.line((text, "bold") if number == 0 else text)
 
     def json(self, value: Any) -> None:
-        """One JSON document."""
+        """Print one JSON document."""
         self.file.write(json_text(value) + "\n")
         self.file.flush()
 
@@ -98,29 +98,29 @@ def _without(row: Sequence[_T], at: int) -> list[_T]:
 
 
 def to_rich_text(*parts: Part) -> Text:
-    """Rich's text of some parts."""
+    """Build Rich's text of some parts."""
     from rich.text import Text
 
     return Text.assemble(*parts)
 
 
 def stop_writing() -> None:
-    """Whoever read standard output has gone: write to nowhere from now on, also at exit."""
+    """Discard all further output, after the reader of standard output has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def out() -> ConsoleOutput:
-    """Standard output: answers, lists, documents."""
+    """Return standard output: answers, lists, documents."""
     return ConsoleOutput(sys.stdout)
 
 
 def err() -> ConsoleOutput:
-    """Standard error: progress, hints and problems."""
+    """Return standard error: progress, hints and problems."""
     return ConsoleOutput(sys.stderr)
 
 
 def _on_a_line(cell: str) -> str:
-    """A cell makes no row of its own, whoever wrote it."""
+    """Put a cell on one line, so that it makes no row of its own."""
     return cell if cell.isprintable() else " ".join(clean(cell).splitlines())

@@ -1,4 +1,4 @@
-"""`windlass context`: what the model saw in one turn, part by part, and what was kept from it."""
+"""`windlass context`: what the model saw in one turn, and what was left out."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def context(
     width: int | None,
     as_json: bool,
 ) -> None:
-    """What the model saw in a turn of SESSION: frame, view and tail, with tokens for each part.
+    """Show what the model saw in a turn of SESSION: frame, view and tail, with tokens.
 
     Below it stands what the model did not see, and why: what was compacted, cut, trimmed, dropped
     or not on offer. Tokens are estimates; the provider's own count of the whole stands beside them.
@@ -108,7 +108,7 @@ def context(
 
 
 def as_data(found: RequestContext) -> JsonObject:
-    """Everything, uncut: the request itself too."""
+    """Convert everything to data, uncut, with the request itself."""
     context, request = found.context, found.request
     shares: dict[str, tuple[Share, ...]] = {"frame": FRAME, "view": VIEW, "tail": ("tail",)}
     sizes = {name: sum(p.tokens for p in context.of(*of)) for name, of in shares.items()}
@@ -140,7 +140,7 @@ def as_data(found: RequestContext) -> JsonObject:
 def draw_context(
     context: Context, width: int, *, paper: ConsoleOutput, full: bool = False
 ) -> Iterator[tuple[Part, ...]]:
-    """The lines of the picture."""
+    """Yield the lines of the output."""
     coloured = paper.fancy and not os.environ.get("NO_COLOR") and paper.can_write("█")
     yield from _head(context, width)
     yield ("",)
@@ -177,7 +177,7 @@ def _head(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
 
 
 def _of_window(context: Context) -> str:
-    """How much of what the model takes, where the catalogue knows that."""
+    """Describe the share of the model's window, where the catalogue knows it."""
     known = lookup(context.provider, context.model)
     if known is None or not known.context_window:
         return ""
@@ -190,7 +190,7 @@ def _plain(value: str) -> str:
 
 
 def _bar(context: Context, width: int, coloured: bool) -> Iterator[tuple[Part, ...]]:
-    """One bar of the whole request, and what its colours mean."""
+    """Yield one bar of the whole request, and the meaning of its colours."""
     sizes = {share: sum(p.tokens for p in context.of(share)) for share in SHARES}
     sizes = {share: size for share, size in sizes.items() if size}
     if not sizes:
@@ -202,18 +202,18 @@ def _bar(context: Context, width: int, coloured: bool) -> Iterator[tuple[Part, .
     )
     total, line, used = sum(sizes.values()), list[Any](), 0
     for share, size in sizes.items():
-        words = f" {share} {short(size)} {_percent(size, total)}"
-        if used and used + len(words) + 3 > width:
+        text = f" {share} {short(size)} {_percent(size, total)}"
+        if used and used + len(text) + 3 > width:
             yield tuple(line)
             line, used = [], 0
         mark = ("█", _STYLES[share]) if coloured else _LETTERS[share]
-        line += ["  " if used else "", mark, words]
-        used += len(words) + (3 if used else 1)
+        line += ["  " if used else "", mark, text]
+        used += len(text) + (3 if used else 1)
     yield tuple(line)
 
 
 def spread(sizes: Sequence[int], width: int) -> list[int]:
-    """Cells of a bar for each, together its width; whoever is there at all has one."""
+    """Divide the cells of a bar; every part that is not empty gets one."""
     total = sum(sizes)
     cells = [max(1, size * width // total) for size in sizes]
     while sum(cells) > width and max(cells) > 1:
@@ -303,7 +303,7 @@ def _line(
 
 
 def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, ...]]:
-    """What the model did not see: for each reason the tokens that it saves."""
+    """Yield what the model did not see, with the tokens saved for each reason."""
     yield _row("LEFT OUT", "TOKENS", "", "WHAT", width, "bold", "bold")
     # turn by turn where all is wanted, else one line for each reason
     groups = [[each] for each in context.left_out] if full else [context.left_out]
@@ -318,7 +318,7 @@ def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, .
 
 
 def _lines(words: Sequence[str], room: int) -> Iterator[str]:
-    """Facts one after the other, on as many lines as they need."""
+    """Join facts into as few lines as fit."""
     line = ""
     for fact in words:
         longer = f"{line} · {fact}" if line else fact

@@ -1,4 +1,4 @@
-"""`windlass cost`: what model calls took, by day, model, tenant and so on."""
+"""`windlass cost`: usage of model calls, by day, model, tenant and so on."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cost(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """What model calls took and cost, from the books that a store keeps.
+    """Show what model calls used and cost, from the records of a store.
 
     \b
       windlass cost                         day by day
@@ -109,7 +109,7 @@ def _local(at: float) -> datetime.datetime:
 
 
 def when(option: str, text: str | None, now: float) -> float | None:
-    """A time as a person writes it: an age, a day, or a moment of one."""
+    """Parse a time as a person writes it: an age, a day, or a moment of one."""
     if text is None:
         return None
     midnight = _local(now).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -163,7 +163,7 @@ def _who(call: ModelCall) -> str:
 
 
 def _lacks_price(call: ModelCall) -> bool:
-    """Did it take tokens that nobody has a price for? What runs on one's own machine is free."""
+    """Check whether a call used tokens without a known price; self-hosted models are free."""
     if call.cost_usd or call.via == "cache" or not (call.input_tokens or call.output_tokens):
         return False
     endpoint = ENDPOINTS.get(call.provider)
@@ -213,7 +213,7 @@ def _show(paper: ConsoleOutput, by: str, groups: list[Group], total: Group) -> N
 
 
 def _weight(group: Group, total: Group) -> float:
-    """How long its bar is: dollars, or tokens where nothing costs any."""
+    """Return the length of a group's bar: dollars, or tokens where nothing costs any."""
     return group.usd if total.usd else group.input + group.output
 
 
@@ -237,7 +237,7 @@ def _cells(paper: ConsoleOutput, group: Group) -> tuple[str, ...]:
 
 
 def _cut(text: str, width: int) -> str:
-    """A name that is too long loses its middle: ids differ at the end, models at the beginning."""
+    """Cut the middle of a long name: ids differ at the end, models at the beginning."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2
@@ -245,7 +245,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _short(count: int) -> str:
-    """`1.2M` for 1,234,567."""
+    """Format a count: `1.2M` for 1,234,567."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= size:
             return (

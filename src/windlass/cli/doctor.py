@@ -1,4 +1,4 @@
-"""`windlass models doctor`: what the model behind an address can really do."""
+"""`windlass models doctor`: what the model behind a URL can really do."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def doctor(
     paper = err() if as_json else out()
 
     def tell(finding: Finding) -> None:
-        if finding.status != "skipped":  # the end says how many and why
+        if finding.status != "skipped":  # the summary has the number and the reason
             _line(paper, finding, redactor)
 
     report = asyncio.run(
@@ -114,7 +114,7 @@ def _maker(target: str, base_url: str | None, key_env: str | None) -> Any:
 
 
 def split(target: str) -> tuple[str, str | None]:
-    """Model and provider of `openai/gpt-4o`; anything else is a name that `resolve` understands."""
+    """Split `openai/gpt-4o` into model and provider; leave other names to `resolve`."""
     head, slash, rest = target.partition("/")
     if slash and rest and head in ENDPOINTS:
         return rest, head

@@ -1,4 +1,4 @@
-"""What options name: objects of a program (`--tools module:function`) and texts in files."""
+"""Objects and texts that options name: `--tools module:function`, and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.tools.registry import ToolRegistry
 
 
 def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
-    """The tools at `module:name`; a name may stand for one, for a list of them, or for a registry."""
+    """Load the tools at `module:name`, which may be one, a list of them, or a registry."""
     if not paths:
         return []
     found: list[Any] = []
@@ -28,7 +28,7 @@ def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
 
 
 def import_object(path: str, option: str) -> Any:
-    """What is at `module:name`; modules of the current folder count, after all others.
+    """Import the object at `module:name`; the current folder comes after all others.
 
     A folder can be a download: a file in it must not stand in for an installed package. Where Python
     runs in safe-path mode (`PYTHONSAFEPATH=1`) the folder does not count at all.
@@ -63,7 +63,7 @@ def import_object(path: str, option: str) -> Any:
 
 
 def read_system(given: str | None) -> str | None:
-    """The system prompt: the text itself, or the content of `@file`."""
+    """Return the system prompt: the text itself, or the content of `@file`."""
     if given is None or not given.startswith("@"):
         return given
     try:

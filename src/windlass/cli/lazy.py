@@ -1,4 +1,4 @@
-"""A group of commands of which each is loaded when it is asked for."""
+"""A group of commands, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _FEW = 3  # commands that fit into an error
 
 
 class LazyGroup(click.Group):
-    """Subclass it with a table: name -> where the command lives, and what the help says of it."""
+    """A group with a table: name -> where the command is, and its help text."""
 
     table: ClassVar[Mapping[str, tuple[str, str]]]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the table's order."""
+        """List the names, in the table's order."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself."""
+        """Import the command."""
         if cmd_name not in self.table:
             return None
         module, _, name = self.table[cmd_name][0].partition(":")
@@ -32,7 +32,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant, or the nearest one in the error."""
+        """Find the command, or raise an error with the nearest one."""
         if args and args[0] not in self.table and not args[0].startswith("-"):
             hint = nearest(args[0], self.table)
             if not hint and len(self.table) <= _FEW:
@@ -41,6 +41,6 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without loading any."""
+        """Write the list of commands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in self.table.items()])

@@ -1,4 +1,4 @@
-"""What the library logs, on standard error: one line each, without secrets."""
+"""Log output on standard error: one line each, without secrets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def on_stderr() -> Generator[None]:
 
 
 def tell_all() -> None:
-    """From now on show everything, with tracebacks."""
+    """Show all log records, with tracebacks."""
     logging.getLogger("windlass").setLevel(logging.DEBUG)
 
 
@@ -37,7 +37,7 @@ class _Handler(logging.Handler):
         self._redacting = False
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Clean the record, whoever made it."""
+        """Redact the record before it is handled."""
         if not self._redacting:  # most commands log nothing: the redactor is made for the first
             self._redacting = True
             # Loaded with the first record: most commands log nothing, and `--help` must be quick.
@@ -47,7 +47,7 @@ class _Handler(logging.Handler):
         return bool(super().handle(record))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line, or with --debug also its traceback."""
+        """Write one line, with --debug also its traceback."""
         try:
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
@@ -56,10 +56,10 @@ class _Handler(logging.Handler):
 
 
 class _Line(logging.Formatter):
-    """A record as one line; its traceback only for whoever asked for everything."""
+    """A record as one line; its traceback only with --debug."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Format the line."""
         head = f"windlass: {record.levelname.lower()}: "
         if logging.getLogger("windlass").level != logging.DEBUG:
             return head + one_line(record.getMessage())

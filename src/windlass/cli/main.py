@@ -19,7 +19,7 @@ from windlass.cli.text import clean
 from windlass.errors import ConfigError, WindlassError
 from windlass.models.registry.scope import reload_config
 
-# Where a command lives, and what the list of commands says of it.
+# The module of each command, and its line in the list of commands.
 _COMMANDS = {
     "run": ("windlass.cli.run:run", "Run an agent on a task and watch it work."),
     "chat": ("windlass.cli.run:chat", "Talk with an agent, turn by turn, in one session."),
@@ -63,12 +63,12 @@ DEBUG = "windlass.debug"
 
 
 class Commands(LazyGroup):
-    """The command itself: its subcommands in the order a newcomer needs them, failures in one line."""
+    """The command itself: its subcommands in a useful order, failures in one line."""
 
     table = _COMMANDS
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what it raises becomes its exit code."""
+        """Run the command; an exception becomes its exit code."""
         try:
             with on_stderr():
                 return super().invoke(ctx)
@@ -138,7 +138,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """The entry point of the command."""
+    """Run the command line."""
     cli()
 
 
@@ -146,7 +146,7 @@ def main() -> None:
 
 
 def complain(error: BaseException, *, debug: bool = False) -> None:
-    """`windlass: error: …` on standard error, without secrets; with `debug` the traceback first."""
+    """Print `windlass: error: …` without secrets; with `debug` the traceback first."""
     # Loaded when something goes wrong: `--help` must be quick.
     from windlass.cli.redaction import secrets_here
 
@@ -154,28 +154,28 @@ def complain(error: BaseException, *, debug: bool = False) -> None:
     if debug:
         click.echo(redactor.traceback(error).rstrip(), err=True)
     if isinstance(error, click.ClickException):
-        words = error.format_message()
+        message = error.format_message()
     elif isinstance(error, (WindlassError, OSError)):
-        words = str(error)
+        message = str(error)
     else:
-        words = f"{type(error).__name__}: {error} (--debug shows where)"
-    lines = clean(redactor.text(words)).strip().splitlines() or [type(error).__name__]
+        message = f"{type(error).__name__}: {error} (--debug shows where)"
+    lines = clean(redactor.text(message)).strip().splitlines() or [type(error).__name__]
     click.echo("windlass: error: " + "\n  ".join(lines), err=True)
 
 
 def _usage(error: click.UsageError) -> None:
-    """A mistake on the command line: what is wrong, and where the right way is written."""
-    words = error.format_message().rstrip(".")
+    """Print a usage error: what is wrong, and where the help is."""
+    message = error.format_message().rstrip(".")
     ctx = error.ctx
     where = f" (see: {ctx.command_path} --help)" if ctx is not None else ""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(words, err=True)
+        click.echo(message, err=True)
         return
-    complain(click.UsageError(f"{words}{where}"))
+    complain(click.UsageError(f"{message}{where}"))
 
 
 def _never_fail_to_print() -> None:
-    """A character that the terminal's encoding lacks is shown by its number, not by a crash."""
+    """Escape characters that the terminal's encoding lacks, instead of crashing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

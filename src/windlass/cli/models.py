@@ -1,4 +1,4 @@
-"""`windlass models`: what is known of models, and what can be found out about one."""
+"""`windlass models`: known models, and the doctor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMMANDS = {
 
 
 class _Models(LazyGroup):
-    """Without a command, the list is meant."""
+    """A group that lists the models when no command is given."""
 
     table = _COMMANDS
 
@@ -39,7 +39,7 @@ provider_option = click.option("--provider", "-p", metavar="NAME", help="Of this
 @debug_option
 @click.pass_context
 def models(ctx: click.Context, provider: str | None, as_json: bool) -> None:
-    """Known models, and what can be found out about one.
+    """List known models, or examine one.
 
     Without a command it lists them: `windlass models --provider openai`.
     """
@@ -55,7 +55,7 @@ def models(ctx: click.Context, provider: str | None, as_json: bool) -> None:
 @json_option
 @debug_option
 def show(provider: str | None, as_json: bool) -> None:
-    """Known models with price, size and abilities, and the providers whose key is set.
+    """List known models with price, size and abilities, and providers with a key.
 
     Prices are dollars per million tokens. Models that are not listed work too; they cost nothing on
     paper.
@@ -108,15 +108,15 @@ def _abilities(info: Any) -> Any:
 
 
 def _also(info: Any) -> str:
-    """What else it can do, in a few words."""
+    """Name the other abilities of a model."""
     can = _abilities(info)
-    words = {
+    abilities = {
         "thinks": can.thinking,
         "schema": "schema" in can.structured,
         "search": bool(can.tool_search),
         "cache": can.prompt_caching,
     }
-    return " ".join(word for word, holds in words.items() if holds)
+    return " ".join(word for word, holds in abilities.items() if holds)
 
 
 def _provider(name: str) -> JsonObject:

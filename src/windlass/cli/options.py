@@ -32,18 +32,18 @@ class CommandOptions(NamedTuple):
     result: tuple[str, ...] = ()
 
     def to_go_on(self, session_id: str, command: str = "run") -> str:
-        """What to type to go on with this session; its model and system prompt it knows itself."""
-        words = ["windlass", command, "--resume", session_id]
+        """Build the command line that resumes this session."""
+        command_line = ["windlass", command, "--resume", session_id]
         if (store := self.options.get("store")) is not None:
-            words += ["--store", store]
+            command_line += ["--store", store]
         for tool in self.options.get("tools", ()):
-            words += ["--tools", tool]
+            command_line += ["--tools", tool]
         for glob in self.ask:
-            words += ["--ask", glob]
-        return shlex.join(words)
+            command_line += ["--ask", glob]
+        return shlex.join(command_line)
 
 
-# What is no option of an agent: its system prompt, and words for what the command does.
+# What is no option of an agent: its system prompt, and what the command does.
 _OWN_FLAGS = (
     click.option(
         "--system", "-s", metavar="TEXT|@FILE", help="The system prompt, or a file of it."

@@ -1,4 +1,4 @@
-"""`windlass plan`: what a preview would have done, and a yes to all of it."""
+"""`windlass plan`: the effects that a preview planned, and their approval."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan() -> None:
 @json_option
 @debug_option
 def show(id: str, store: str | None, as_json: bool) -> None:
-    """The effects of a plan: each call, and the rows it would change where that is known."""
+    """Show the effects of a plan: each call, and the rows it would change if known."""
     found = _find_plan(store, id)
     if as_json:
         out().json({**msgspec.to_builtins(found), "state": _state(found)})
@@ -60,7 +60,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 @store_option
 @debug_option
 def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None) -> None:
-    """Say yes to all effects of a plan, as they are shown."""
+    """Approve all effects of a plan, as they are shown."""
     seen = _find_plan(store, id)
     if not yes:
         if not sys.stdin.isatty():
@@ -86,7 +86,7 @@ def _find_plan(store: str | None, id: str) -> EffectPlan:
 
 
 def render_plan(plan: EffectPlan) -> Iterator[str]:
-    """A plan as a person reads it."""
+    """Render a plan for a person."""
     for label, value in (
         ("plan", plan.id),
         ("session", plan.session_id),

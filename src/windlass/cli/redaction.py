@@ -18,5 +18,5 @@ def secrets_here() -> Redactor:
         for secret in load().secrets():
             redactor.add(secret)
     except (ConfigError, OSError):
-        pass  # it is broken; whoever needs it will say so
+        pass  # it is broken; the command that needs it reports that
     return redactor

@@ -1,4 +1,4 @@
-"""`windlass replay`: a journal run again, up to the first request that is not as it was."""
+"""`windlass replay`: a journal run again, up to the first request that differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent at work for a command: its store, its session, and a hand on the brake.
+"""An agent that runs for a command: its store, its session, and its cancellation.
 
 `Work` lives on one event loop; `run` gives it one task, `chat` many.
 """
@@ -64,7 +64,7 @@ class Work:
         self._answers: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
 
     async def open(self) -> None:
-        """Find the session and make the agent."""
+        """Find the session and build the agent."""
         await self.runtime.__aenter__()
         chosen, run = self.chosen, RunOptions.read(self.chosen.options)
         hint: list[str] = []
@@ -96,7 +96,7 @@ class Work:
         self._agent = make_agent(chosen, self.past, hint)
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         await self.runtime.__aexit__()
         await self.store.aclose()
 
@@ -107,16 +107,16 @@ class Work:
 
     @property
     def stuck(self) -> bool:
-        """A tool's thread has outlived its run; waiting for it could take for ever."""
+        """Whether a tool's thread has outlived its run; waiting for it could take for ever."""
         return bool(self.runtime.lingering)
 
     @property
     def unfinished(self) -> bool:
-        """There is a run to go on with, killed or parked."""
+        """Whether there is a run to resume, killed or parked."""
         return self.past is not None and self.past.unfinished
 
     async def turn(self, task: str | None, *, resume: bool = False) -> AgentResult[str]:
-        """Run a task on the session, or go on with what stopped there."""
+        """Run a task on the session, or resume what stopped there."""
         agent = self._agent
         assert agent is not None
         if self.fresh:
@@ -132,7 +132,7 @@ class Work:
         def sink(event: Event) -> None:
             try:
                 redacting(event)
-            except BrokenPipeError:  # as in any pipe: whoever read us has gone, so we stop
+            except BrokenPipeError:  # as in any pipe: the reader has gone, so the run stops
                 stop_writing()
                 self._on_signal(SIGPIPE)
                 brake.abort("nobody reads the output any more")
@@ -154,7 +154,7 @@ class Work:
     async def _resume(
         self, agent: Agent[Any, str], task: str | None, brake: Abort, sink: Any
     ) -> AgentResult[str]:
-        if task is not None:  # heard when what stopped has been brought to its end
+        if task is not None:  # taken once the stopped run has ended
             await self.store.post(self.session_id, "follow_up", self.runtime.redact(task))
         decisions, results = self._answers
         return await agent.resume(
@@ -173,10 +173,10 @@ class Work:
     def _current_redactor(self) -> Redactor | None:
         return self.runtime.redactor or self.redactor
 
-    # ----------------------------------------------------------------- what is said at the end
+    # ----------------------------------------------------------------- output at the end
 
     def report(self, result: AgentResult[str], seconds: float, command: str = "run") -> None:
-        """The last lines of a run: how it ended, what it cost, how to go on."""
+        """Print the last lines of a run: how it ended, what it cost, how to resume."""
         note, status = self.view.note, result.status
         facts = [
             words.count(result.turns, "turn"),
@@ -187,9 +187,11 @@ class Work:
         if command == "run":
             facts.append(self.session_id)
         if (plan := result.plan) is not None:
-            told = words.count(len(plan.effects), "effect")
+            effects = words.count(len(plan.effects), "effect")
             note(
-                f"{told} planned: ", (f"windlass plan show {self.session_id}", "bold"), always=True
+                f"{effects} planned: ",
+                (f"windlass plan show {self.session_id}", "bold"),
+                always=True,
             )
         if status in GOOD:
             shown = [(status, "green"), (" · ", "dim")] if command == "run" else []
@@ -205,7 +207,7 @@ class Work:
             note("go on with: ", (self.chosen.to_go_on(self.session_id), "bold"), always=True)
 
     def document(self, result: AgentResult[str]) -> JsonObject:
-        """The same for machines."""
+        """Describe the result for machines."""
         ended = result.status in GOOD
         return {
             "status": result.status,
@@ -224,7 +226,7 @@ class Work:
         }
 
     def exit_code(self, result: AgentResult[str]) -> int:
-        """0 done, 130 cancelled by hand, 128 + n by another signal, 1 for any other end."""
+        """Return 0 for done, 128 + n for a signal (130 for Ctrl-C), 1 for any other end."""
         if self.signal is not None and result.status in CANCELLED:
             return 128 + self.signal
         return 0 if result.status in GOOD else 1
@@ -244,7 +246,7 @@ def _check_session_id(session_id: str) -> str:
 
 @contextmanager
 def _signals(brake: Abort, stopped: Callable[[int], None]) -> Generator[None]:
-    """Ctrl-C and a polite kill end the run on the record; a second one ends the program."""
+    """Abort the run on Ctrl-C or SIGTERM, on the record; exit on the second one."""
     loop = asyncio.get_running_loop()
     taken: list[int] = []
 
@@ -285,7 +287,7 @@ def work_on(
     stream: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Run the task and exit with the code that says how it ended."""
+    """Run the task and exit with the code of its end."""
     ctx = click.get_current_context()
     view = view_for(as_json=as_json, stream=stream, quiet=quiet)
     work = Work(chosen, view)

@@ -1,4 +1,4 @@
-"""`windlass sessions`: what is kept, and what to do with it."""
+"""`windlass sessions`: stored sessions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sessions() -> None:
 @json_option
 @debug_option
 def list_(store: str | None, limit: int, as_json: bool) -> None:
-    """All sessions, the latest first.
+    """List all sessions, the latest first.
 
     A status of "alive": a process is at work on it. "dead": its process has ended on the way, and
     "parked": it waits; `windlass sessions resume` goes on with either.
@@ -94,7 +94,7 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
 @json_option
 @debug_option
 def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
-    """What happened in a session: its turns, model calls, decisions, tool calls and results."""
+    """Show what happened in a session: its turns, calls, decisions and results."""
 
     async def look(home: Store, session_id: str) -> tuple[SessionInfo, list[timeline.TimedEntry]]:
         return await home.info(session_id), await timeline.read(home, session_id)
@@ -115,7 +115,7 @@ def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
 @agent_options(begins=False)
 @json_option
 def resume(id: str, task: str | None, chosen: CommandOptions, as_json: bool) -> None:
-    """Go on with a session that was killed, cancelled or parked; the same as run --resume ID."""
+    """Resume a session that was killed, cancelled or parked; the same as run --resume ID."""
     # Loads all that runs an agent, which the other commands do not need.
     from windlass.cli.session_run import work_on
 
@@ -135,7 +135,7 @@ def resume(id: str, task: str | None, chosen: CommandOptions, as_json: bool) -> 
 @click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
 @debug_option
 def export(id: str, store: str | None, form: str, output: str | None) -> None:
-    """Write a session down: every journal entry as a line of JSON."""
+    """Export a session: every journal entry as a line of JSON."""
 
     async def read(home: Store, session_id: str) -> Any:
         return await home.read(session_id)
@@ -163,7 +163,7 @@ def export(id: str, store: str | None, form: str, output: str | None) -> None:
 @json_option
 @debug_option
 def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: bool) -> None:
-    """Delete sessions that nobody touched for some time."""
+    """Delete sessions that were not used for some time."""
     cutoff = seams.now() - _kept_for(older_than, store)
     place, infos = _infos(store)
     gone = [info.id for info in infos if info.updated_at < cutoff]
@@ -174,8 +174,8 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
         return
     for session_id in gone:
         out().line(words.clean(session_id))
-    said = "would be deleted" if dry_run else "deleted"
-    out().line((f"{words.count(len(gone), 'session')} {said}", "dim"))
+    outcome = "would be deleted" if dry_run else "deleted"
+    out().line((f"{words.count(len(gone), 'session')} {outcome}", "dim"))
 
 
 @sessions.command()
@@ -267,7 +267,7 @@ def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
 
 
 def _kept_for(older_than: str | None, store: str | None) -> float:
-    """Seconds, as asked for or as configured.
+    """Return the age in seconds, as asked for or as configured.
 
     What a project says counts for the store of the project, not for one that the user keeps elsewhere.
     """
@@ -298,7 +298,7 @@ def _info_document(info: SessionInfo) -> JsonObject:
 
 
 def _summary(paper: Any, info: SessionInfo, entries: list[Any]) -> None:
-    """The head of a timeline: how it stands, and what it took."""
+    """Print the head of a timeline: its state, and its usage."""
     replies = [entry for _, entry in entries if isinstance(entry, Replied)]
     turns = sum(1 for reply in replies if reply.purpose is None)
     status = info.state

@@ -1,4 +1,4 @@
-"""Where the command line keeps sessions, and how a session is found by the beginning of its id."""
+"""The store of the command line, and sessions by the beginning of their ids."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _RECORDS: Final = "stores"
 
 
 class Place(NamedTuple):
-    """An address of a store; `file` is the one it is kept in, if it is kept in one."""
+    """The URL of a store, and its file, if it has one."""
 
     url: str
     file: Path | None
     busy_timeout: float
-    own: bool  # nobody chose it: it is ours to make
+    own: bool  # the default place, created on demand
 
     @property
     def exists(self) -> bool:
-        """Is there anything to read? Of a server that is known when it is asked."""
+        """Whether there is anything to read; of a server that is known only later."""
         return self.file.exists() if self.file is not None else _on_server(self.url)
 
     @property
     def shown(self) -> str:
-        """Where it is, without a password."""
+        """The location without a password."""
         return mask_url(self.url).partition("?")[0] if self.file is None else str(self.file)
 
     def open(self, *, read_only: bool = False) -> Store:
-        """The store; nothing is made on disk before something is written."""
+        """Open the store; nothing is created on disk before something is written."""
         if not self.own or self.file is None:
             return open_store(self.url, busy_timeout=self.busy_timeout, read_only=read_only)
         check_default(self.file)
@@ -56,7 +56,7 @@ class Place(NamedTuple):
         return store
 
     def prepare(self) -> None:
-        """Make the folder of the default place, and keep conversations out of version control."""
+        """Create the folder of the default place, and keep it out of version control."""
         if self.own and self.file is not None and not self.file.parent.exists():
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(open_private(self.file.parent / ".gitignore"), "w") as ignored:
@@ -64,7 +64,7 @@ class Place(NamedTuple):
 
 
 def find_place(given: str | None) -> Place:
-    """The store that is meant: as given, else `[store]` of windlass.toml, else `.windlass/`.
+    """Return the store as given, else `[store]` of windlass.toml, else `.windlass/`.
 
     The last is in the project's folder: that of the nearest windlass.toml upward, else this one.
     """
@@ -81,7 +81,7 @@ def find_place(given: str | None) -> Place:
 
 
 def _at(address: str, folder: Path, busy_timeout: float) -> Place:
-    """A relative file in a configuration is relative to the folder of the configuration."""
+    """Resolve a relative file against the folder of its configuration."""
     head, _, rest = address.partition("///")
     if head.lower() == "sqlite:" and rest:
         file = folder / rest
@@ -93,7 +93,7 @@ def _at(address: str, folder: Path, busy_timeout: float) -> Place:
         return Place(str(file), file, busy_timeout, False)
     if _on_server(address):
         return Place(Address(address).url, None, busy_timeout, False)
-    open_store(address)  # refuses what is no address, in its own words
+    open_store(address)  # refuses what is no URL
     return Place(address, None, busy_timeout, False)
 
 
@@ -102,12 +102,12 @@ def _on_server(address: str) -> bool:
 
 
 async def match(store: Store, wanted: str) -> str:
-    """The id that is meant: whole, or as much of its beginning as tells it from all others."""
+    """Find the session's id: whole, or a beginning that no other has."""
     return pick(await store.sessions(), wanted)
 
 
 def pick(infos: Sequence[SessionInfo], wanted: str) -> str:
-    """The one id that begins so; `session_` in front may be left out."""
+    """Find the one id that begins so; `session_` in front may be left out."""
     ids = [info.id for info in infos]
     if wanted in ids:
         return wanted
@@ -130,7 +130,7 @@ def pick(infos: Sequence[SessionInfo], wanted: str) -> str:
 
 
 def check_default(file: Path) -> None:
-    """Raise `StoreError` if the store or its folder is a link, or somebody else can write to it."""
+    """Raise `StoreError` if the store or its folder is a link, or writable by others."""
     for each in (file.parent, file):
         if not os.path.lexists(each):
             continue
@@ -143,7 +143,7 @@ def check_default(file: Path) -> None:
 
 
 def id_of(file: Path) -> str:
-    """The recorded id of the store in this file; a file that is not there yet gets one now."""
+    """Return the recorded id of the store in this file; a new file gets one."""
     folder = user_folder(os.environ)
     if folder is None:
         raise StoreError(
@@ -169,7 +169,7 @@ def id_of(file: Path) -> str:
 
 
 def _record(record: Path) -> None:
-    """Write a new id, once: of two processes that make the store at once, one does."""
+    """Write a new id, once also when two processes create the store at the same time."""
     record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = record.with_name(f".{record.name}.{secrets.token_hex(4)}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

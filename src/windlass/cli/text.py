@@ -1,4 +1,4 @@
-"""Words for a terminal: cleaned of control characters, cut to length; numbers, ages and durations.
+"""Text for a terminal: control characters removed, cut to length; numbers and ages.
 
 Models and tools write what they like. Nothing of it may move a cursor, set a title or hide a line.
 """
@@ -44,7 +44,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def json_text(value: Any, *, indent: bool = True) -> str:
-    """Plain data as JSON that is safe to print on a terminal."""
+    """Encode plain data as JSON that is safe to print on a terminal."""
     import msgspec
 
     try:
@@ -57,7 +57,7 @@ def json_text(value: Any, *, indent: bool = True) -> str:
 
 
 def safe_json(text: str) -> str:
-    """JSON that says the same and that no terminal obeys."""
+    """Escape JSON so that no terminal obeys it."""
     for letter in set(_UNSAFE_IN_JSON.findall(text)):  # of which there are few, however often
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
@@ -67,7 +67,7 @@ def safe_json(text: str) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long since: `just now`, `5 min ago`, `3 days ago`."""
+    """Format the time since: `just now`, `5 min ago`, `3 days ago`."""
     if seconds < 60:
         return "just now"
     for size, name in ((86400, "day"), (3600, "hour"), (60, "min")):
@@ -78,7 +78,7 @@ def ago(seconds: float) -> str:
 
 
 def age(text: str) -> float:
-    """Seconds from what a person writes: `30d`, `12h`, `90m`, `2w`."""
+    """Parse an age into seconds: `30d`, `12h`, `90m`, `2w`."""
     found = _AGE.fullmatch(text)
     if found is None:
         raise ConfigError(f"{text!r} is no age; write 30d, 12h, 90m, 45s or 2w")

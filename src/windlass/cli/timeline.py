@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 async def read(store: Store, session_id: str) -> list[TimedEntry]:
-    """A session's entries with their times."""
+    """Read a session's entries with their times."""
     return [
         TimedEntry(row.at, entry)
         for row in await store.rows(session_id)
@@ -77,7 +77,7 @@ def _offset(seconds: float) -> str:
 
 
 def steps(entry: events.JournalEntry) -> Iterator[Step]:
-    """What an entry says of the run, in lines."""
+    """Describe an entry in lines."""
     yield from _TOLD[type(entry)](entry)
 
 
@@ -217,7 +217,7 @@ def _scratchpad(entry: events.AgentScratchpad) -> Iterator[Step]:
 
 def _inbox(entry: events.InboxTaken) -> Iterator[Step]:
     said = "" if entry.payload is None else f": {_plain(entry.payload)}"
-    if entry.item == "memory":  # what was edited is told by the entries that follow
+    if entry.item == "memory":  # the entries that follow show the edit
         said = ""
     yield Step("inbox", f"{entry.item}{said}", "magenta")
 
@@ -303,7 +303,7 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     events.Reminded: _simple("reminder", lambda e: f"{e.text} ({_for_so_long(e.ttl)})"),
     events.Remembered: _nothing,
     events.HistoryRepaired: _simple("mended", lambda e: "; ".join(e.problems), "yellow"),
-    events.FeedbackInjected: _nothing,  # what was said follows as a message
+    events.FeedbackInjected: _nothing,  # the text follows as a message
     events.BudgetExhausted: _budget,
     events.LoopStuck: _simple("stuck", lambda e: words.count(e.nudges, "nudge"), "yellow"),
     events.NativeToolRejected: _simple(

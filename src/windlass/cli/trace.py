@@ -1,4 +1,4 @@
-"""`windlass trace`: the picture of a session, in the terminal or as a page."""
+"""`windlass trace`: the trace of a session, in the terminal or as a page."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def trace(
     width: int | None,
     as_json: bool,
 ) -> None:
-    """Draw SESSION: its turns, model and tool calls on a time axis, decisions, tokens and cost.
+    """Draw SESSION: its turns and calls on a time axis, decisions, tokens and cost.
 
     An agent that was called as a tool is drawn below its call. SESSION may be cut to as much of
     its beginning as tells it from all others.
@@ -83,7 +83,7 @@ def trace(
 
 
 async def read_picture(store: Store, session_id: str) -> Picture:
-    """The picture of a session, with the agents it called."""
+    """Build the trace of a session, with the agents it called."""
     return await _read(store, session_id, await store.sessions(), DEPTH)
 
 

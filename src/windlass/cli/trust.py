@@ -1,4 +1,4 @@
-"""`windlass trust`: let the files of a project say more than they may by themselves."""
+"""`windlass trust`: allow the files of a project to set more than they may by default."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _trust(record: TrustRecord, file: Path, yes: bool) -> None:
 
 
 def _files() -> Iterator[Path]:
-    """The project's file, and those that packages put beside it."""
+    """Yield the project's file, and those that packages put beside it."""
     project = find()
     if project is not None:
         yield project
@@ -78,5 +78,5 @@ def _files() -> Iterator[Path]:
 
 
 def _widening(file: Path) -> tuple[bytes, list[IgnoredSetting]]:
-    """The content of the file, and every setting of it that needs trust."""
+    """Return the content of the file, and every setting of it that needs trust."""
     return widening_of(file, os.environ)

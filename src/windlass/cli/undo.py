@@ -1,4 +1,4 @@
-"""`windlass undo`: what a session did, and how to have it back as it was."""
+"""`windlass undo`: the effects of a session, and their undo."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def _work(
     calls: Sequence[str],
     undone: tuple[str, bool] | None = None,
 ) -> list[UndoStep]:
-    """Look at these calls of the session, or at all; or undo them, as whom and however it stands."""
+    """List the effects of a session, or undo them.
+
+    `undone` is who undoes, and whether that is forced.
+    """
     things = {path: import_object(path, "--tools") for path in tools}
     rows = [thing for thing in things.values() if is_resource(thing)]
     known = load_tools([path for path, thing in things.items() if not is_resource(thing)])

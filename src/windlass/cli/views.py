@@ -1,4 +1,4 @@
-"""A run as it happens, for whoever watches: plain text, a terminal with a status line, or JSON lines.
+"""Views of a run as it happens: plain text, a terminal with a status line, or JSON lines.
 
 Standard output carries the model's words, standard error everything about them, so that an answer
 can be piped on while its progress is still seen.
@@ -49,19 +49,19 @@ NOTE_WIDTH = 110  # of a short line, where the terminal has room for it
 
 
 class View:
-    """What a run shows of itself. This one shows nothing: for `--json`."""
+    """A view of a run that shows nothing: for `--json`."""
 
     def __call__(self, event: Event) -> None:
-        """Something happened."""
+        """Show an event."""
 
     def note(self, *parts: Part, always: bool = False) -> None:
-        """A line about the run; `always` is for what even a quiet command says."""
+        """Show a line about the run; `always` is for quiet commands too."""
 
     def begin(self) -> None:
-        """A run starts."""
+        """Begin to show a run."""
 
     def end(self) -> None:
-        """It has ended: leave the terminal as it was."""
+        """End the output, and leave the terminal as it was."""
 
 
 class JsonLines(View):
@@ -71,13 +71,13 @@ class JsonLines(View):
         self.write(as_dict(event))
 
     def write(self, value: JsonObject) -> None:
-        """One line."""
+        """Write one line."""
         sys.stdout.write(json_text(value, indent=False) + "\n")
         sys.stdout.flush()
 
 
 class Plain(View):
-    """Words as they come; calls and results as short lines."""
+    """Text as it arrives; calls and results as short lines."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.answer, self.progress = out(), err()
@@ -107,7 +107,7 @@ class Plain(View):
                     self.note(*parts)
 
     def words(self, text: str) -> None:
-        """A piece of the answer."""
+        """Show a piece of the answer."""
         shown = clean_piece(text)
         if shown:
             self.streamed = True
@@ -116,19 +116,19 @@ class Plain(View):
             self.answer.file.flush()
 
     def close_line(self) -> None:
-        """What comes next begins on a line of its own."""
+        """End an unfinished line."""
         if not self.at_start:
             self.answer.file.write("\n")
             self.answer.file.flush()
             self.at_start = True
 
     def note(self, *parts: Part, always: bool = False) -> None:
-        """A line about the run, on standard error."""
+        """Show a line about the run, on standard error."""
         if always or not self.quiet:
             self.progress.line(*parts)
 
     def end(self) -> None:
-        """The answer ends with its line."""
+        """End the line of the answer."""
         self.close_line()
 
 
@@ -193,7 +193,7 @@ class Terminal(Plain):
         super().__call__(event)
 
     def words(self, text: str) -> None:
-        """Whole lines go above the status line, the rest stays in it until it is whole."""
+        """Print whole lines above the status line, and keep the rest in it."""
         shown = clean_piece(text)
         self.streamed = self.streamed or bool(shown)
         *whole, self.partial = (self.partial + shown).split("\n")
@@ -202,14 +202,14 @@ class Terminal(Plain):
         self.at_start = not self.partial
 
     def close_line(self) -> None:
-        """The unfinished line is finished."""
+        """Print the unfinished line."""
         partial, self.partial = self.partial, ""
         self.at_start = True
         if partial:
             self.answer.console.print(to_rich_text(partial))
 
     def note(self, *parts: Part, always: bool = False) -> None:
-        """A line about the run, on the same terminal."""
+        """Show a line about the run, on the same terminal."""
         self.answer.console.print(to_rich_text(*parts), soft_wrap=True)
 
     def _bottom(self) -> RenderableType:
@@ -225,7 +225,7 @@ class Terminal(Plain):
 
 
 def short_line(event: Event, width: int) -> tuple[Part, ...] | None:
-    """An event as one short line; None for what is not worth one."""
+    """Format an event as one short line; None if it is not worth one."""
     match event:
         case ToolCallStarted():
             return ("  ", ("→", "cyan"), f" {shown_call(event.name, event.arguments, width)}")
@@ -259,7 +259,7 @@ def _result(event: ToolResulted, width: int) -> tuple[Part, ...]:
 
 
 def view_for(*, as_json: bool, stream: bool, quiet: bool) -> View:
-    """The view that fits where the output goes."""
+    """Choose the view that fits where the output goes."""
     if as_json:
         return JsonLines() if stream else View()
     both = out().fancy and err().fancy
@@ -292,7 +292,7 @@ class Redacting:
             self._view(redactor.value(event))
 
     def flush(self) -> None:
-        """The reply is over: show what was held back."""
+        """Show what was held back: the reply is over."""
         for kind, stream in self._streams.items():
             if rest := stream.flush():
                 self._view(kind(rest))

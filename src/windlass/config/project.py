@@ -38,7 +38,7 @@ def read_project(
         warn_ignored(path, ignored)
         return None, [], ignored
     layer, wrong = read_layer(path, known)
-    if wrong or named:  # a file that code names is code's word
+    if wrong or named:  # a file named by code counts as code
         return layer, wrong or list(find_foreign_variables(layer, known)), []
     if TrustRecord(environ).trusts(path, layer.content):
         return layer, list(find_foreign_variables(layer, known)), []

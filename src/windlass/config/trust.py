@@ -33,7 +33,7 @@ class IgnoredSetting(msgspec.Struct, frozen=True):
 
 
 class TrustRecord:
-    """What the user has trusted: `TrustRecord(os.environ).trusts(path, content)`."""
+    """The user's trusted files: `TrustRecord(os.environ).trusts(path, content)`."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._named = [each for each in environ.get(VARIABLE, "").split(os.pathsep) if each]
@@ -41,18 +41,18 @@ class TrustRecord:
         self.file = None if folder is None else folder / _RECORD
 
     def trusts(self, path: Path, content: bytes) -> bool:
-        """Does the user trust the file at this path, as it is now?"""
+        """Check whether the user trusts the file at this path, as it is now."""
         place = os.path.realpath(path)
         if any(os.path.isabs(named) and os.path.realpath(named) == place for named in self._named):
             return True
         return self.entries().get(place) == _digest(content)
 
     def trust(self, path: Path, content: bytes) -> None:
-        """From now on trust the file at this path, with this content."""
+        """Trust the file at this path, with this content."""
         self._write({**self.entries(), os.path.realpath(path): _digest(content)})
 
     def forget(self, path: Path) -> bool:
-        """No longer trust the file at this path; False: it was not trusted."""
+        """Stop trusting the file at this path; False if it was not trusted."""
         entries = self.entries()
         if entries.pop(os.path.realpath(path), None) is None:
             return False
@@ -60,7 +60,7 @@ class TrustRecord:
         return True
 
     def entries(self) -> dict[str, str]:
-        """The digest of the trusted content, by path."""
+        """Return the digest of the trusted content, by path."""
         if self.file is None or not self.file.exists():
             return {}
         if problem := owner_problem(self.file):
@@ -81,7 +81,7 @@ class TrustRecord:
 
 
 def user_folder(environ: Mapping[str, str]) -> Path | None:
-    """Where the user's own configuration is, whether or not it exists."""
+    """Return the user's configuration folder, whether or not it exists."""
     base = environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(base):  # the XDG specification: a relative one is to be ignored
         return Path(base, "windlass")

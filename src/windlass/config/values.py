@@ -22,7 +22,7 @@ def merge(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
 
 
 def holds(data: object, path: tuple[str, ...]) -> bool:
-    """Tell whether there is a value at this path, or at a path above it that is no table."""
+    """Check whether there is a value at this path, or above it one that is no table."""
     for key in path:
         if not is_object(data):
             return True

@@ -1,4 +1,4 @@
-"""Runs under way in this process, and how they are left for somebody else to go on with."""
+"""Active runs of this process, and how they are detached for others to resume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class UnderWay(msgspec.Struct, frozen=True, eq=False):
     """A run under way: `park()` may be called from any thread."""
 
     run: Run
-    agent: object  # whose run it is
+    agent: object  # the agent of the run
     park: Callable[[], None]
 
 

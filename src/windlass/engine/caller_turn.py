@@ -1,4 +1,4 @@
-"""The turn that a caller of models is told of."""
+"""The policy that tells an LLM caller its turn."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from windlass.policies.build import BuildContext, Policies
 
 
 def build(_ctx: BuildContext) -> Policies:
-    """Build the policy that tells a caller which turn it is asked in; it decides nothing."""
+    """Build the policy that records the turn for an LLM caller; it decides nothing."""
     return (TurnTold(),)

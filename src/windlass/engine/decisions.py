@@ -1,4 +1,4 @@
-"""What is given to `resume`: answers to the questions of a parked run, and results of calls that the host ran.
+"""The input of `resume`: answers to a parked run, and results of calls the host ran.
 
 An answer goes the same way as one from elsewhere: it is posted, and the first that is stored is the
 answer. Then the run takes what is in its inbox.
@@ -45,12 +45,12 @@ def check_answers(decisions: object, results: object) -> None:
 
 
 def answerers(decisions: Given, caller: Caller | None) -> set[Caller | None]:
-    """Who answers: whom a decision names, else whoever resumes."""
+    """Return who answers: those named by decisions, else who resumes."""
     return {(None if isinstance(one, bool) else one.by) or caller for one in decisions.values()}
 
 
 async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> None:
-    """Leave answers in the run's own inbox; `AlreadyAnswered` if somebody was faster.
+    """Post answers to the run's own inbox; raise `AlreadyAnswered` for a second one.
 
     The same answer from the same person is no second one: a program that was killed says it again.
     """
@@ -79,7 +79,7 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
 
 
 def take_answers(run: Run, results: Mapping[str, Any] | None) -> None:
-    """Take what woke the run, on the record: results that are given now, and what is in the inbox."""
+    """Take what woke the run, on the record: given results, and the inbox."""
     for call_id, value in (results or {}).items():
         run.calls.host_results[call_id] = result = result_of(value)
         run.record(InboxTaken(call_id, "result", {call_id: msgspec.to_builtins(result)}))
@@ -97,7 +97,7 @@ def take_answers(run: Run, results: Mapping[str, Any] | None) -> None:
 
 
 def must_be_open(run: Run, call_ids: Sequence[str]) -> None:
-    """Refuse what is about a call that has its result, or that nobody made."""
+    """Refuse answers about a call that has a result, or does not exist."""
     turn = run.turn
     waiting = [c.id for c in turn.calls if c.id not in turn.results] if turn and turn.open else []
     for call_id in call_ids:
@@ -107,13 +107,13 @@ def must_be_open(run: Run, call_ids: Sequence[str]) -> None:
 
 
 def _runs_anyway(run: Run, call_id: str) -> bool:
-    """Was the call allowed already, and waits only for others of its turn? A yes changes nothing."""
+    """Check whether the call was allowed already, so that a yes changes nothing."""
     ready = run.turn.ready.get(call_id) if run.turn is not None else None
     return ready is not None and ready.tool.handler is not None
 
 
 def _find_question(run: Run, given: str, ask: str | None, allowed: bool) -> ToolDecided | None:
-    """The question that is meant: by its own id, or the last about a call.
+    """Find the question by its own id, or the last one about a call.
 
     None where nobody was asked, as about the siblings of a call that waits; and where the answer says
     that it is to another question than any about this call: then it is none to this one, which stands.

@@ -21,7 +21,7 @@ from windlass.tools.tool import Tool
 
 
 class HostScope(NamedTuple):
-    """What the tools of a host look up at each call, since it may change."""
+    """Values that the tools of a host look up at each call, since they may change."""
 
     store: Callable[[], Store]
     roles: Callable[[], Roles]
@@ -53,7 +53,7 @@ class HostTools:
     def tools_for(self, caller: Caller | None) -> list[Tool]:
         """Return the verbs of resources and the tools that the caller may call; None may call all."""
         found: list[Tool] = list(self.resources.tools(caller))
-        # Also while nobody has roles: what is granted in the middle of a run holds for its next call.
+        # Also without roles: what is granted during a run holds for its next call.
         found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
         names = [tool.name for tool in found]
         if len(set(names)) < len(names):

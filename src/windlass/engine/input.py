@@ -1,4 +1,4 @@
-"""What was asked, as messages: text, messages, or dicts of them, checked before anything happens."""
+"""Prompts as messages: text, messages, or dicts of them, checked first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUESTION = Message("user", (Text("?"),))
 
 
 def parse_prompt(prompt: object) -> tuple[Message, ...]:
-    """The messages of a prompt; halves of characters in it are replaced, all else must be right.
+    """Parse the messages of a prompt; halves of characters are replaced.
 
     `parse_prompt("hi")`, `parse_prompt([{"role": "user", "content": "hi"}])`
     """
@@ -35,7 +35,7 @@ def parse_prompt(prompt: object) -> tuple[Message, ...]:
 
 
 def parse_run_prompt(prompt: object, session_id: str | None) -> tuple[Message, ...]:
-    """The same for a run, which answers its calls itself: it can begin with no open one."""
+    """Parse the prompt of a run, which may begin with no open call."""
     if type(prompt) is str and prompt.isascii():
         return (Message("user", (Text(prompt),)),)
     messages = parse_prompt(prompt)
@@ -49,7 +49,7 @@ def parse_run_prompt(prompt: object, session_id: str | None) -> tuple[Message, .
 
 
 def _to_journal_form(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages as a journal will hold them; what it cannot hold shows here."""
+    """Convert the messages to the form that a journal will hold."""
     try:
         return msgspec.json.decode(msgspec.json.encode(messages), type=tuple[Message, ...])
     except UnicodeEncodeError:

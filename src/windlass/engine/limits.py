@@ -1,4 +1,4 @@
-"""Which limits a run goes on with, and when one that keeps dying is given up."""
+"""The limits of a resumed run, and when one that keeps dying is given up."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _NAMES = ("iterations", "tokens", "usd", "seconds")
 def limits_of(
     planned: Limits, metadata: Mapping[str, Any] | None, given: Limits | None = None
 ) -> Limits:
-    """The limits of a run that goes on: as it began, or lower. Those `given` now replace them."""
+    """Return the limits of a resumed run: as it began, or lower; `given` replaces them."""
     if given is not None:
         turns = planned.iterations if given.iterations is None else given.iterations
         return msgspec.structs.replace(given, iterations=turns)
-    said = (metadata or {}).get(BUDGET)
-    if said is None:
+    recorded = (metadata or {}).get(BUDGET)
+    if recorded is None:
         return planned
     try:
-        begun = msgspec.convert(said, Limits)
+        begun = msgspec.convert(recorded, Limits)
     except msgspec.ValidationError as error:
         raise Corrupt(f"the budget that the run began with is damaged: {error}") from error
     return Limits(**{name: _lower(getattr(planned, name), getattr(begun, name)) for name in _NAMES})
@@ -42,7 +42,7 @@ def _lower(one: Any, other: Any) -> Any:
 
 
 def give_up(run: Run, state: Standing, at: Stage, attempt: int, most: int | None) -> Stop | None:
-    """The end of a run that has died too often without a new reply or result."""
+    """Stop a run that has died too often without a new reply or result."""
     if most is None or attempt <= most:
         return None
     under_way = _under_way(run, state, at)

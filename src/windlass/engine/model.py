@@ -61,12 +61,12 @@ def check_tool_choice(choice: str | JsonObject | None, names: Sequence[str]) -> 
 
 
 def has_context_limit(model: Model) -> bool:
-    """Return whether the model takes only so much; one of this process that names no limit has none."""
+    """Return whether the model's context is limited; a local one without a limit is not."""
     return model.remote or model.context_window is not None or model.provider == "mock"
 
 
 def with_retries(model: Model, options: ModelOptions) -> Model:
-    """Return the model behind the caller that the options name, tried again where that can help."""
+    """Wrap the model in the caller of the options, and in retries where they can help."""
     if options.llm_caller is not None:
         from windlass.callers.caller import as_caller
 
@@ -104,7 +104,7 @@ def with_tool_format(model: Model, mode: Mode, repairs: bool) -> Model:
 
 
 def model_resolver(options: ModelOptions) -> ModelResolver:
-    """Return what finds models that settings of behaviours name; what they leave open is the run's."""
+    """Return a function that finds models named by behaviours, with the run's defaults."""
 
     def resolve_named(provider: str | None, model: str | Model | None) -> Model:
         found = resolve_model(_fill_in(options, provider, model))
@@ -152,22 +152,22 @@ _STREAM_WORDS = {
 
 
 def with_defaults(values: Values, model: Model) -> Values:
-    """Add below the options what `[llm.model_defaults]` says of the model, then the environment."""
+    """Add `[llm.model_defaults]` of the model below the options, then the environment."""
     if model.remote:
         return _with_environment(_with_file(values, model))
-    # an object of the user's own: no file speaks of it
+    # an object of the user's own: no file configures it
     return _with_file(values, model) if model.provider == "mock" else values
 
 
 def _with_environment(values: Values) -> Values:
-    """Add what a variable chooses of a call that leaves the machine, where nobody else does."""
-    said = environ().get("WINDLASS_LLM_STREAM")
+    """Add the environment's choice of streaming for a remote call, where none is set."""
+    text = environ().get("WINDLASS_LLM_STREAM")
     llm_options = ProviderOptions.read(values).llm_options or {}
-    if not said or "stream" in values or "stream" in llm_options:
+    if not text or "stream" in values or "stream" in llm_options:
         return values
-    stream = _STREAM_WORDS.get(said.strip().lower())
+    stream = _STREAM_WORDS.get(text.strip().lower())
     if stream is None:
-        raise ConfigError(f"WINDLASS_LLM_STREAM is true or false, not {safe_repr(said)}")
+        raise ConfigError(f"WINDLASS_LLM_STREAM is true or false, not {safe_repr(text)}")
     return {**values, "stream": stream}
 
 
@@ -179,7 +179,7 @@ def _with_file(values: Values, model: Model) -> Values:
         return values
     said = {name for name, value in values.items() if value is not None}
     said.update(ProviderOptions.read(values).llm_options or {})
-    if not _REASONING.isdisjoint(said):  # one word on thinking silences all the weaker ones
+    if not _REASONING.isdisjoint(said):  # any option on thinking overrides all weaker ones
         said |= _REASONING
     try:
         checked = {name: check_option(name, found[name]) for name in found if name not in said}
@@ -191,7 +191,7 @@ def _with_file(values: Values, model: Model) -> Values:
 
 
 def build_settings(values: Values, caps: Capabilities, provider: str, task: Task) -> Settings:
-    """Build the settings of each call to a model that can do `caps`; `llm_options` have the last word.
+    """Build the settings of each call for these capabilities; `llm_options` win.
 
     `task` is what the door is for, where nobody says what the work is.
     """
@@ -212,7 +212,7 @@ def build_settings(values: Values, caps: Capabilities, provider: str, task: Task
 
 @lru_cache(maxsize=256)
 def usual_settings(caps: Capabilities, task: Task) -> Settings:
-    """Build the settings of a model that thinks when no option says anything; one object for many runs."""
+    """Build the default settings of a model that thinks; one object for many runs."""
     thinking = choose(caps, Wish(task=task))
     return _NO_SETTINGS if thinking is None else Settings(thinking=thinking)
 

@@ -25,19 +25,19 @@ from windlass.store.base import SessionInfo, Store
 SessionAction: TypeAlias = Literal[
     "read", "run", "resume", "fork", "mail", "answer", "edit", "undo", "audit"
 ]
-#: Where the metadata of a session names the caller who began it.
+#: The key of the session's owner in its metadata.
 OWNER_KEY = "windlass_owner"
-BEGIN_TRIES = 60  # for a session that somebody here is about to begin
+BEGIN_TRIES = 60  # waits for a session that is about to begin
 
 
 class SessionOwner(msgspec.Struct, frozen=True):
-    """Who began a session: `SessionOwner("ann", "acme")`. Without a user it is the host."""
+    """The caller who began a session: `SessionOwner("ann", "acme")`; no user for the host."""
 
     user: str | None = None
     tenant: str | None = None
 
     def is_caller(self, caller: Caller) -> bool:
-        """Tell whether this caller began the session."""
+        """Check whether this caller began the session."""
         return self.user is not None and (self.user, self.tenant) == (caller.user, caller.tenant)
 
 
@@ -69,7 +69,7 @@ def check_session_access(
         roles = environment.roles
         if roles.grants_session(caller, action):
             return
-        # Where nobody has roles or tenants, whoever answers the host's own questions is the host's to say.
+        # Without roles and tenants the host decides who answers its own questions.
         if action == "answer" and owner == HOST and roles.is_open:
             return
     raise no_such_session(session_id)
@@ -87,7 +87,7 @@ def check_caller(caller: object) -> Caller:
 
 
 def no_such_session(session_id: str) -> NoSuchSession:
-    """The error for an id that is unknown or somebody else's; it names no other id."""
+    """Build the error for an unknown or foreign id; it names no other id."""
     return NoSuchSession(f"no session {session_id!r}")
 
 
@@ -122,7 +122,7 @@ async def find_session(
 async def place_session(
     home: Store, session_id: str, caller: Caller | None, environment: Environment
 ) -> str:
-    """Return the id under which a run of this caller may begin, on a new session or one he may use."""
+    """Return the id under which this caller may begin a run, on a new or allowed session."""
     if is_host(caller):
         return session_id
     caller = check_caller(caller)
@@ -137,7 +137,7 @@ async def place_session(
 async def readable_sessions(
     home: Store, caller: Caller | None, environment: Environment, action: SessionAction = "read"
 ) -> list[SessionInfo]:
-    """The sessions of a store that the caller may use so, as the store knows them."""
+    """List the sessions of a store that the caller may use so."""
     found = await home.sessions()
     if is_host(caller):
         return found
@@ -153,12 +153,12 @@ async def readable_sessions(
 
 
 async def is_begun(home: Store, session_id: str) -> bool:
-    """Tell whether the store has a session of this id."""
+    """Check whether the store has a session of this id."""
     return await _read_owner(home, session_id) is not None
 
 
 async def wait_for_beginner(attempt: int) -> None:
-    """Wait, longer each time, for somebody who begins a session of the same id just now."""
+    """Wait, longer each time, for another process that begins a session of the same id."""
     await seams.sleep(min(0.005 * 2**attempt, 0.25))
 
 
@@ -170,7 +170,7 @@ async def check_child(home: Store, session_id: str, owner: SessionOwner) -> None
 
 
 def as_seen_by(info: SessionInfo, caller: Caller | None) -> SessionInfo:
-    """A session's entry in a list, with the ids by which the caller knows it and its family."""
+    """Describe a session with the ids by which the caller knows it and its family."""
     if is_host(caller):
         return info
     return msgspec.structs.replace(
@@ -184,20 +184,20 @@ def as_seen_by(info: SessionInfo, caller: Caller | None) -> SessionInfo:
 
 
 def qualified_id(session_id: str, tenant: str | None) -> str:
-    """The id of a tenant's session whose plain id another tenant has taken: `@acme/review`."""
+    """Build the id of a tenant's session whose plain id is taken: `@acme/review`."""
     prefix = f"@{quote(tenant or '', safe='')}/"
     return session_id if session_id.startswith(prefix) else prefix + session_id
 
 
 def visible_id(session_id: str, caller: Caller | None) -> str:
-    """The id by which a caller knows a session of his tenant."""
+    """Return the id by which a caller knows a session of his tenant."""
     if caller is None or is_host(caller) or not session_id.startswith("@"):
         return session_id
     return session_id.removeprefix(qualified_id("", caller.tenant))
 
 
 async def _look_up(home: Store, session_id: str, caller: Caller) -> tuple[str, SessionOwner | None]:
-    """The store's id for a session of the caller's tenant, and its owner if there is one."""
+    """Return the store's id for a session of the caller's tenant, and its owner if any."""
     if not isinstance(as_given(session_id), str):
         raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
     prefix = qualified_id("", caller.tenant)
@@ -228,7 +228,7 @@ async def _read_owner(home: Store, session_id: str) -> SessionOwner | None:
 
 
 async def check_session_id(environment: Environment, home: Store, session_id: str) -> None:
-    """Refuse a new session whose id holds a known secret: an id is written everywhere, as it is."""
+    """Refuse a new session with a known secret in its id, which is written everywhere."""
     if environment.redact(session_id) == session_id:
         return
     try:
@@ -246,7 +246,7 @@ def check_new_id(environment: Environment, what: str, id: str) -> None:
 
 
 def check_new_owner(environment: Environment, caller: Caller | None) -> None:
-    """Refuse to begin a session or a conversation for a caller whose name holds a known secret.
+    """Refuse to begin a session or conversation for a caller with a secret in his name.
 
     The owner has to be on record as he is: a name without its secret could be another's.
     """
@@ -262,7 +262,7 @@ def check_new_owner(environment: Environment, caller: Caller | None) -> None:
 def owner_metadata(
     caller: Caller | None, metadata: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Metadata of a new session that names who begins it; of the host's own nothing is written."""
+    """Build the metadata of a new session with its owner; the host is not named."""
     check_metadata(metadata)
     if caller is None or is_host(caller):
         return None if metadata is None else dict(metadata)
@@ -270,7 +270,7 @@ def owner_metadata(
 
 
 def with_owner(owner: SessionOwner, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Metadata that names this owner."""
+    """Add the owner to metadata."""
     return {**(metadata or {}), OWNER_KEY: {"user": owner.user, "tenant": owner.tenant}}
 
 
@@ -281,13 +281,13 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> None:
 
 
 def owner_in(metadata: Mapping[str, Any] | None) -> SessionOwner | None:
-    """The owner that a session's metadata names, if they name one."""
+    """Return the owner that a session's metadata names, if any."""
     named: Any = (metadata or {}).get(OWNER_KEY)
     return None if named is None else msgspec.convert(named, SessionOwner)
 
 
 def owner_of(entries: Sequence[JournalEntry]) -> SessionOwner:
-    """Who began the session: as it says at its opening, else whoever ran on it first."""
+    """Return who began the session: as its opening says, else the caller of its first run."""
     for entry in entries:
         if type(entry) is SessionOpened and (named := owner_in(entry.metadata)) is not None:
             return named
@@ -297,7 +297,7 @@ def owner_of(entries: Sequence[JournalEntry]) -> SessionOwner:
 
 
 def user_of(begun: RunStarted) -> str | None:
-    """The user who began a run; None: the host. Older records have the name in `caller` alone."""
+    """Return the user who began a run, None for the host; older records use `caller`."""
     if begun.user is not None or (begun.tenant is None and begun.caller == str(Caller.local())):
         return begun.user
     return begun.caller.removeprefix(f"{begun.tenant}/")
@@ -309,7 +309,7 @@ def user_of(begun: RunStarted) -> str | None:
 def caller_of_resumed(
     begun: RunStarted, owner: SessionOwner, caller: Caller | None
 ) -> tuple[Caller, str | None]:
-    """In whose name a run goes on, and who resumed it where that is somebody else.
+    """Return the caller of a resumed run, and who resumed it where that is another.
 
     Whoever began the run, and the session's owner, come with the roles that they have now. The host and
     the holder of a role go on in the name of who began it: neither lends his own rights to another's

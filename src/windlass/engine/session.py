@@ -50,7 +50,7 @@ class SessionScope(NamedTuple):
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """Who opens a session and how: `owner` is whose a child's session is, by its parent."""
+    """The opener of a session; `owner` is the owner of a child's session, by its parent."""
 
     home: Store
     environment: Environment
@@ -95,10 +95,10 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
                 check_session_access(owner, caller, session_id, environment, "run")
                 return journal
             except (SessionHeld, NoSuchSession) as error:
-                # Another tenant may have begun it since we looked: then it lies elsewhere.
+                # Another tenant may have begun it meanwhile: then it has another id.
                 if journal is not None:
                     await journal.close()
-                known, begun = key, await is_begun(home, key)  # before we look whose it is
+                known, begun = key, await is_begun(home, key)  # before its owner is checked
                 key = await place_session(home, session_id, caller, environment)
                 if key != known:
                     continue

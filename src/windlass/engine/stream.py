@@ -1,4 +1,4 @@
-"""A run that is watched while it goes on. The stream is a view: the run owns its own task."""
+"""Streams of a run. A stream is a view: the run owns its own task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result", bound=RunResult)
 
 
 class _Pipe:
-    """Events from the run to whoever reads; emitting is an append."""
+    """A queue of events from the run to a reader; emitting is an append."""
 
     __slots__ = ("events", "finished", "waiter")
     trusted = True
@@ -88,7 +88,7 @@ class RunStream(Generic[Result]):
         assert task is not None
         self._leave.abort("the stream was left")  # a run that has ended takes no notice
         cancelled = False
-        while not task.done():  # its end is on the record before we go on
+        while not task.done():  # its end is recorded first
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
@@ -100,10 +100,10 @@ class RunStream(Generic[Result]):
         self._pipe.finished = True
         self._pipe.wake()
         if not task.cancelled():
-            task.exception()  # read, so that nobody is told twice; result() raises it
+            task.exception()  # retrieved, so that asyncio does not log it; result() raises it
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """Every event, as it happens."""
+        """Yield every event, as it happens."""
         self._check_entered()
         pipe, events = self._pipe, self._pipe.events
         while True:
@@ -119,7 +119,7 @@ class RunStream(Generic[Result]):
             await pipe.more()
 
     async def text(self) -> AsyncIterator[str]:
-        """The answer's text, piece by piece; whole, where the model does not stream.
+        """Yield the answer's text piece by piece; whole, where the model does not stream.
 
         A reply that broke off and was asked for again is told again: `StreamRestarted` among the
         events says where.
@@ -141,7 +141,9 @@ class RunStream(Generic[Result]):
             await pipe.more()
 
     async def events(self) -> AsyncIterator[StreamEvent]:
-        """The run in seven words, `done` with the result the last: `event.type` and `event.data`.
+        """Yield the run as seven kinds of events, `done` with the result last.
+
+        Each has `event.type` and `event.data`.
 
         The same events as everywhere, told shortly; a reader has either these, or all, or the text.
         """
@@ -165,7 +167,7 @@ class RunStream(Generic[Result]):
         return self._finish(started, await asyncio.shield(self._task))
 
     async def steer(self, text: str) -> None:
-        """Tell the model something before its next turn."""
+        """Send the model a message before its next turn."""
         await self._post("steer", text)
 
     async def follow_up(self, text: str) -> None:
@@ -173,7 +175,7 @@ class RunStream(Generic[Result]):
         await self._post("follow_up", text)
 
     async def cancel(self, reason: str = "cancelled") -> None:
-        """End the run; `result()` then says `cancelled`. One that has ended takes no notice."""
+        """Cancel the run; `result()` then has `cancelled`. An ended run is not changed."""
         if type(self._check_entered().run.journal.entries[-1]) is not RunEnded:
             await self._post("cancel", reason)
 

@@ -1,4 +1,4 @@
-"""A stream in seven words: `text`, `tool_use`, `tool_result`, `budget_exceeded`, `loop_detected`, `error`, `done`.
+"""Stream events: `text`, `tool_use`, `tool_result`, `budget_exceeded`, `error`, `done` …
 
 A view of a run's events for whoever wants no more than that; nothing happens here.
 """
@@ -46,18 +46,18 @@ class StreamEvent(NamedTuple):
 
 
 class StreamEventAdapter:
-    """Says what an event of the run comes to."""
+    """Converts events of the run to stream events."""
 
     def __init__(self, agent: str, streamed: bool = False) -> None:
         self._agent = agent
-        self._streamed = streamed  # pieces of the reply that is being written have been told
-        self._asked: dict[str, ToolCall] = {}  # calls of the last reply, not told yet
+        self._streamed = streamed  # whether pieces of the current reply were emitted
+        self._asked: dict[str, ToolCall] = {}  # calls of the last reply, not emitted yet
         self._told: set[str] = set()
         self._results: dict[str, ToolResult] = {}
         self.over_budget = False
 
     def read(self, event: Event) -> Iterator[StreamEvent]:
-        """The events that it is in this view: none for most."""
+        """Yield the stream events of an event: none for most."""
         match event:
             case TextDelta():
                 self._streamed = True
@@ -85,7 +85,7 @@ class StreamEventAdapter:
                 return
 
     def budget_event(self, limit: str, used: float, allowed: float) -> StreamEvent:
-        """A budget is spent."""
+        """Build the event of a spent budget."""
         self.over_budget = True
         if limit == "tokens":
             error: Exception = TokenBudgetExceededError(self._agent, int(used), int(allowed))
@@ -94,14 +94,14 @@ class StreamEventAdapter:
         return StreamEvent("budget_exceeded", error)
 
     def _calls(self) -> Iterator[StreamEvent]:
-        """The reply has passed: its calls, all of them, in the order asked."""
+        """Yield the calls of an accepted reply, in the order asked."""
         asked, self._asked = self._asked, {}
         self._told |= asked.keys()
         for call in asked.values():
             yield StreamEvent("tool_use", call)
 
     def _answers(self, event: ToolMessage) -> Iterator[StreamEvent]:
-        """What the model sees of the results; calls that nobody was told of have none."""
+        """Yield the results as the model sees them, for calls that were shown."""
         self._asked = {}
         for call_id in event.calls:
             result = (event.shown or {}).get(call_id) or self._results.pop(call_id, None)

@@ -1,4 +1,4 @@
-"""What a run owes and how it stands: its task, the deliverables, and how often it had to be pushed.
+"""The task ledger of a run: its task, its deliverables, and the nudges it needed.
 
 A view of the journal. Deliverables are what the run was held to: tools that must work, checks that
 must pass, and the tasks that the model itself reported.
@@ -18,8 +18,8 @@ _STATES = {"completed": "done"}  # anything else that a model reports is open
 
 
 def build_task_ledger(run: Run, entries: Sequence[JournalEntry]) -> dict[str, Any]:
-    """The ledger of a run: `result.task_ledger["deliverables"]`."""
-    task, checks, told = "", dict[str, CheckRan](), dict[str, int]()
+    """Build the ledger of a run: `result.task_ledger["deliverables"]`."""
+    task, checks, feedback = "", dict[str, CheckRan](), dict[str, int]()
     plan: tuple[dict[str, Any], ...] = ()
     observations: list[str] = []
     for entry in entries:
@@ -29,7 +29,7 @@ def build_task_ledger(run: Run, entries: Sequence[JournalEntry]) -> dict[str, An
             case CheckRan():
                 checks[entry.name] = entry
             case FeedbackInjected():
-                told[entry.feedback] = told.get(entry.feedback, 0) + 1
+                feedback[entry.feedback] = feedback.get(entry.feedback, 0) + 1
             case ProgressReported():
                 plan = entry.entries or plan
                 observations += [entry.message] if entry.message else []
@@ -38,8 +38,8 @@ def build_task_ledger(run: Run, entries: Sequence[JournalEntry]) -> dict[str, An
     return {
         "root_task": task,
         "deliverables": [*_tools(run), *_checks(checks), *_tasks(plan)],
-        "nudges": told.get("nudge", 0),
-        "feedback": told,
+        "nudges": feedback.get("nudge", 0),
+        "feedback": feedback,
         "observations": observations,
     }
 

@@ -56,7 +56,7 @@ def _check_tool_caller(name: str, value: Any) -> ToolCaller | None:
 
 
 def _check_layer(kind: type[ToolLayer], make: Callable[..., Any], *, flag: bool) -> Check:
-    """Return a check for a layer or its dict; with `flag`, True is the layer with all defaults."""
+    """Return a check for a layer or its dict; with `flag`, True gives the default layer."""
 
     def check(name: str, value: Any) -> Any:
         if value is None or (flag and value is False):
@@ -131,7 +131,7 @@ class ToolLayerOptions(OptionGroup, frozen=True, kw_only=True):
     """Whether the next turn begins before receipts are written."""
 
     def layers(self) -> Iterator[ToolLayer]:
-        """Yield all layers, the outermost first: those of the options stand around the tool caller's."""
+        """Yield all layers, the outermost first; the tool caller's come last."""
         if self.audit_sink is not None:
             yield with_audit_sink(self.audit_sink)
         if self.telemetry is not None:

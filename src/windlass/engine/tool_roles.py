@@ -24,11 +24,11 @@ class RoleTool(ToolWrapper):
         self._roles = roles
 
     def refusal(self, caller: Caller) -> str | None:
-        """Why the caller may not call it now, or None."""
+        """Return why the caller may not call the tool now, or None."""
         return self._roles().refusal(caller, TOOL_GRANT + self.name)
 
     async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
-        """The tool's answer, or that the caller may not call it."""
+        """Call the tool, or answer that the caller may not."""
         refused = self.refusal(ctx.caller)
         if refused is not None:
             return denial_result(self.name, refused)
@@ -37,7 +37,7 @@ class RoleTool(ToolWrapper):
     async def rehearse(
         self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
     ) -> Rehearsal | None:
-        """As the call would be answered."""
+        """Preview the call, or answer that the caller may not."""
         refused = self.refusal(ctx.caller)
         if refused is not None:
             return Rehearsal(denial_result(self.name, refused))

@@ -42,12 +42,12 @@ from windlass.store.view import ViewFold
 Visibility: TypeAlias = Literal["public", "internal", "private"]
 Transcript: TypeAlias = dict[str, Any]
 
-# What a note of this name says belongs to the transcript under that name.
+# Notes by name, and their keys in the transcript.
 NOTED_KINDS = frozenset({"plan", "transcript_archive", "transcript_abandon", "thinking_summary"})
 
 
 def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
-    """The transcript of a session, from its journal's entries."""
+    """Build the transcript of a session from its journal's entries."""
     reader = _Reader()
     for entry in entries:
         reader.read(entry)
@@ -63,7 +63,7 @@ def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
 
 
 def events_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """The events that these messages are, where there is no journal that tells of more."""
+    """Build the events of these messages, where there is no journal."""
     reader = _Reader()
     for message in messages:
         for block in message.content:
@@ -78,7 +78,7 @@ def events_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def told_by(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
-    """The events that these entries are."""
+    """Build the events of these entries."""
     reader = _Reader()
     for entry in entries:
         reader.read(entry)
@@ -86,12 +86,12 @@ def told_by(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
 
 
 def transcript_events(transcript: Transcript) -> list[dict[str, Any]]:
-    """Everything that happened, in order: `{kind, visibility, role, text, …}`."""
+    """Return all events in order: `{kind, visibility, role, text, …}`."""
     return [dict(event) for event in as_list(transcript.get("events"))]
 
 
 def transcript_render_visible(transcript: Transcript) -> str:
-    """What a person in the conversation saw: the messages of both sides, without the machinery.
+    """Render what a person saw: the messages of both sides, without the machinery.
 
     ```python
     print(transcript_render_visible(result.transcript))
@@ -106,7 +106,7 @@ def transcript_render_visible(transcript: Transcript) -> str:
 
 
 def transcript_render_full(transcript: Transcript) -> str:
-    """Everything, for whoever looks into a run: private reasoning, tools and decisions too."""
+    """Render everything, for debugging: private reasoning, tools and decisions too."""
     lines: list[str] = []
     for event in transcript_events(transcript):
         who = event.get("role") or event.get("name") or ""
@@ -116,7 +116,7 @@ def transcript_render_full(transcript: Transcript) -> str:
 
 
 def export_jsonl(entries: Iterable[JournalEntry]) -> str:
-    """The journal as text, one entry on each line, exactly as it is kept."""
+    """Encode the journal as text, one entry per line, exactly as stored."""
     encode = msgspec.json.Encoder().encode
     return "".join(f"{encode(entry).decode()}\n" for entry in entries)
 
@@ -125,7 +125,7 @@ def export_jsonl(entries: Iterable[JournalEntry]) -> str:
 
 
 class _Reader:
-    """Folds entries into events; knows which run is open, to notice one that was abandoned."""
+    """Folds entries into events; tracks the open run, to notice one that was abandoned."""
 
     def __init__(self) -> None:
         self.id: str | None = None
@@ -164,7 +164,7 @@ def _without_kind(entry: JournalEntry) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """As JSON would give it back: lists, not tuples."""
+    """Convert a value as JSON would give it back: lists, not tuples."""
     return _tuples_to_lists(msgspec.to_builtins(value))
 
 
@@ -235,7 +235,7 @@ def _read_message(reader: _Reader, entry: Said) -> None:
 
 
 def _message(reader: _Reader, message: Message) -> None:
-    # What the runtime says in a user's place is no part of the conversation people see.
+    # Messages of the runtime in a user's place are no part of the visible conversation.
     seen: Visibility = "public" if message.kind is None and message.role != "system" else "internal"
     blocks = [_plain(block) for block in message.content]
     more = {"name": message.kind} if message.kind is not None else {}
@@ -267,7 +267,7 @@ def _read_reply(reader: _Reader, entry: Replied) -> None:
 
 
 def _is_summary(block: Thinking) -> bool:
-    """Some providers hand out a summary of the reasoning and keep the reasoning to themselves."""
+    """Check for a summary of reasoning, which some providers give in place of the reasoning."""
     native: Any = block.opaque
     return isinstance(native, dict) and "summary" in native
 

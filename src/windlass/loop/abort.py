@@ -1,4 +1,4 @@
-"""A hand on the brake: abort a run from anywhere, and get its result instead of an exception."""
+"""Aborts: stop a run from anywhere, and get its result instead of an exception."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.errors import safe_repr, whole_text
 
 
 class Abort:
-    """Give it to a run, keep it, and pull it when needed:
+    """A handle that stops runs. Give it to a run, keep it, and pull it when needed:
 
     ```python
     brake = w.Abort()
@@ -25,7 +25,7 @@ class Abort:
         self._listeners: list[Callable[[str], None]] = []
 
     def abort(self, reason: str = "aborted") -> None:
-        """Stop every run that holds this brake, now; the first reason counts."""
+        """Stop every run that holds this abort, now; the first reason counts."""
         if self.aborted:
             return
         if not isinstance(cast("object", reason), str):
@@ -36,7 +36,7 @@ class Abort:
             listener(reason)
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(reason)` when it is pulled; at once if it has been."""
+        """Call `listener(reason)` on abort; at once if it has happened."""
         self._listeners.append(listener)
         if self.aborted:
             listener(self.reason or "aborted")

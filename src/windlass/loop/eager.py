@@ -46,7 +46,7 @@ class Eager:
             self.closed = True  # what was streamed is void; the rest is not worth the risk
 
     def _consider(self, call: ToolCall) -> None:
-        if threading.get_ident() != self.run.host.thread:  # a model may stream from where it likes
+        if threading.get_ident() != self.run.host.thread:  # a model may stream from another task
             self.run.host.loop.call_soon_threadsafe(self._consider, call)
             return
         tool = self.run.tools.get(call.name) if writable(call) and not self.closed else None

@@ -1,4 +1,4 @@
-"""What policies read from a run's journal: each entry is looked at once, for all of them.
+"""Facts that policies read from a run's journal: each entry is read once for all.
 
 What is read from the journal needs no memory of its own: it is the same after a crash as before it,
 wherever the process was killed, and nothing is counted twice.
@@ -18,7 +18,7 @@ class Facts:
     """Something counted or kept from a run's entries, in their order: `run.facts(Kind)`."""
 
     def takes(self) -> Mapping[type, Take]:
-        """Return what takes an entry into account, for each kind that matters."""
+        """Return the function for each kind of entry that is read."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""What others posted to a session while a run was at work: taken between turns, on the record."""
+"""Items that others posted to a session during a run, taken between turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.store.base import InboxItem
 
 
 def last_word(run: Run) -> InboxItem | None:
-    """Find what a run that would stop must still hear; what came too late for its turn first."""
+    """Return the message that a run must hear before it stops, late ones first."""
     mail = run.journal.mail
     late = next((item for item in mail if item.kind == "steer"), None)
     return late or next((item for item in mail if item.kind == "follow_up"), None)
@@ -54,7 +54,7 @@ def _be_reminded(run: Run, item: InboxItem) -> None:
     take_item(run, item)
     try:
         reminder = Reminder(**item.fields)
-    except (ConfigError, TypeError):  # who posts by hand may post anything: it is on record
+    except (ConfigError, TypeError):  # a manual post may hold anything: it is recorded
         return
     run.remind(reminder, "host")
 

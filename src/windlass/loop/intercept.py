@@ -1,4 +1,4 @@
-"""What may stand around the model and tool calls of a run: a tracer, or a record played back.
+"""Interceptors of a run's model and tool calls: a tracer, or a recorded replay.
 
 A run has one at most, and mostly none: then nothing of this is looked at but that it is not there.
 """
@@ -29,5 +29,5 @@ class Around(Protocol):
         ...
 
     def now(self) -> float:
-        """The time that the model is shown: `seams.now()`, or as it is on record."""
+        """Return the time that the model is shown: `seams.now()`, or as recorded."""
         ...

@@ -1,4 +1,4 @@
-"""How a drive ends: what is open is answered, the policies close, the outcome is on the record.
+"""The end of a drive: open calls are answered, policies close, the outcome is recorded.
 
 Whatever happens meanwhile: a store that fails, somebody who cancels once more, threads that stay.
 """
@@ -106,7 +106,7 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
 
 
 def _raise_if_cancelled(error: BaseException) -> None:
-    """Raise a `CancelledError` that is meant for us; one of a policy's own is an error as any other."""
+    """Raise a `CancelledError` of this task; one of a policy's own is an ordinary error."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
         raise error
@@ -128,14 +128,14 @@ async def _end_again(run: Run, error: StoreError) -> Outcome:
         if not (run.calls.threads or run.calls.lingering):
             await run.journal.close()
     except StaleWriter:
-        pass  # somebody else has the session: its record is theirs
+        pass  # the session has another writer, which owns the record
     except StoreError:
         log.exception("the end of run %s is not on record", run.run_id)
     return outcome
 
 
 async def _last_wait(run: Run) -> None:
-    """Give what was cancelled a moment to end; the rest outlives the run and is somebody else's."""
+    """Wait a moment for what was cancelled; the rest outlives the run."""
     waits: set[asyncio.Future[Any]] = {*run.calls.lingering}
     waits |= {asyncio.wrap_future(thread) for thread in run.calls.threads if not thread.done()}
     if waits:
@@ -144,7 +144,7 @@ async def _last_wait(run: Run) -> None:
 
 
 async def await_uncancelled(ending: Any) -> Outcome:
-    """Await the end of a run to its end, however often somebody cancels meanwhile."""
+    """Await the end of a run, however often this task is cancelled meanwhile."""
     task = asyncio.ensure_future(ending)
     cancelled = False
     while not task.done():
@@ -170,7 +170,7 @@ async def start(run: Run) -> None:
     for begin in run.plan.moments.start:
         tools = await begin(run)
         if run.plan is not plan:
-            return  # a policy has put another plan in its place, whose policies have begun
+            return  # a policy has replaced the plan, and the new policies have begun
         for tool in tools or ():
             if not isinstance(tool, Tool):
                 raise invalid_answer(begin, tool, "a list of tools or None")
@@ -184,7 +184,7 @@ async def start(run: Run) -> None:
 
 
 async def adopt(run: Run, plan: Plan, why: str) -> None:
-    """Go on under another plan from the next moment on. What policies remember they keep by name."""
+    """Continue under another plan; policies keep their memory by name."""
     if plan.limits != run.plan.limits:  # else those stay that the run goes on with
         run.ledger.limits = plan.limits
     run.plan, run.model = plan, plan.model

@@ -51,12 +51,12 @@ class Policy(Generic[Memory]):
     keeps: ClassVar[Literal["run", "session"]] = "run"
     # its before_model and its after_reply are over at once, but for rare turns
     brief: ClassVar[bool] = False
-    lasts: ClassVar[bool] = (
-        False  # its before_model also shapes a last word, asked for after the turns
-    )
+    lasts: ClassVar[bool] = False  # its before_model also shapes the closing answer after the turns
     decides: ClassVar[bool] = False
     """Its `before_tool` refuses, asks or allows and never changes the call: it comes after all that do."""
-    models: tuple[Model, ...] = ()  # whom it asks beside the run's own: their keys are secrets too
+    models: tuple[
+        Model, ...
+    ] = ()  # models it calls beside the run's own: their keys are secrets too
 
     @property
     def name(self) -> str:
@@ -64,46 +64,46 @@ class Policy(Generic[Memory]):
         return type(self).__name__
 
     def for_child(self, run: Run) -> Policy[Any] | None:
-        """What of it holds for the agents that the run hands work to; None: nothing."""
+        """Return the policy for the agents that the run hands work to; None for none."""
         return None
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
-        """A drive begins, also on resume. Returns the tools it brings."""
+        """Prepare for a drive, also on resume; return the tools that the policy adds."""
 
     async def before_turn(self, run: Run) -> Stop | Suspend | None:
-        """A door: may the next turn begin?"""
+        """Decide whether the next turn may begin."""
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Shape the request; never decide."""
         return request
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
-        """A model call failed: mend the cause and say `TryAgain()`, or leave it."""
+        """Repair the cause of a failed model call and return `TryAgain()`, or return None."""
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | Suspend | KeepGoing | None:
-        """A door before any call of the reply runs."""
+        """Decide before any call of the reply runs."""
 
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
-        """May this call run? The call (changed or not) or None: yes. A result: it is answered.
+        """Decide whether this call may run: the call or None for yes, a result as an answer.
 
         A changed call is shown to every policy that has passed an earlier version of it, and then to
         those that `decides`. Each policy changes a call once at most.
         """
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
-        """What the model sees of the result."""
+        """Return what the model sees of the result."""
         return result
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
-        """The vote: every policy is asked, and the strongest verdict wins."""
+        """Vote on the turn: every policy is asked, and the strongest verdict wins."""
 
     async def before_finish(
         self, run: Run, turn: Turn, finish: Finish
     ) -> KeepGoing | Stop | Suspend | None:
-        """A door: an end is proposed; may it be?"""
+        """Decide whether a proposed end may be."""
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
-        """The drive ends. May change the status and add result fields."""
+        """Close the drive; may change the status and add result fields."""
         return outcome
 
 
@@ -144,7 +144,7 @@ class Moments:
     end: tuple[Any, ...]
     changing: tuple[Any, ...]  # those of before_tool that may change a call
     deciding: tuple[Any, ...]  # and those that come after them, and may not
-    deliberates: bool  # may anybody take their time between two steps of a turn?
+    deliberates: bool  # whether a policy may take long between two steps of a turn
 
     def __init__(self, policies: Sequence[Policy[Any]]) -> None:
         for moment in _MOMENTS:

@@ -17,7 +17,7 @@ from windlass.store.view import ViewFold
 
 
 def requests_of(entries: Iterable[JournalEntry]) -> list[Request]:
-    """Return what was sent for every recorded reply, oldest first; policies' own calls too.
+    """Return the request of every recorded reply, oldest first; policies' own calls too.
 
     ```python
     requests = requests_of(await store.read("s1"))

@@ -1,4 +1,4 @@
-"""What a parked run was waiting for: a yes or a no to a call, or the result of one the host ran.
+"""Answers to a parked run: decisions on calls, or results of calls that the host ran.
 
 Whoever gives an answer gives it once, so it is on the record before it is used.
 """
@@ -42,14 +42,14 @@ class Deny:
 
 
 def check_by(by: object) -> Caller | None:
-    """Refuse what is no caller: who answers is asked for their rights, and stands on the record."""
+    """Check that `by` is a caller, whose rights are checked and recorded."""
     if by is not None and not isinstance(by, Caller):
         raise ConfigError(f"by is who answers, a Caller such as Caller('bea'), not {safe_repr(by)}")
     return by
 
 
 def name_of_answerer(by: Caller | None, name: str | None, nobody: str) -> str:
-    """Return the name of whoever answers, for the record; the host may name somebody."""
+    """Return the recorded name of who answers; the host may name somebody."""
     if not is_host(by):
         return str(by)
     if name is not None and (not isinstance(cast("object", name), str) or not name.strip()):
@@ -62,9 +62,9 @@ class Decision(msgspec.Struct, frozen=True):
 
     allowed: bool
     reason: str | None = None
-    by: str = ""  # for the rule: who gave it, or what the host did that named nobody
+    by: str = ""  # for the rule: who gave it, or the host's act without a name
     ask: str | None = None  # what it is bound to; None: to what was asked last
-    person: str | None = None  # who gave it; None: the host
+    person: str | None = None  # who answered; None: the host
 
 
 #: Answers on record that are not used yet: by call, then by the question that they answer.
@@ -72,7 +72,7 @@ Answers: TypeAlias = dict[str, dict[str, Decision]]
 
 
 def keep_answer(answers: Answers, call_id: str, decision: Decision, last_ask: str | None) -> None:
-    """Keep an answer under its question, or under the last one; the first answer is the answer."""
+    """Store an answer under its question, or under the last one; the first answer counts."""
     answers.setdefault(call_id, {}).setdefault(decision.ask or last_ask or "", decision)
 
 

@@ -1,4 +1,4 @@
-"""One turn as it stands: the reply, its calls, and what became of them."""
+"""The state of one turn: the reply, its calls, and their results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, eq=False):
-    """What a policy sees of a turn: `turn.message`, `turn.calls`, `turn.results`."""
+    """A turn as a policy sees it: `turn.message`, `turn.calls`, `turn.results`."""
 
     number: int
     message: Message
@@ -39,7 +39,7 @@ class Turn(msgspec.Struct, eq=False):
 
     @property
     def text(self) -> str:
-        """The words of the reply."""
+        """The text of the reply."""
         if self._text is None:
             self._text = self.message.text
         return self._text
@@ -51,6 +51,6 @@ class Turn(msgspec.Struct, eq=False):
 
 
 def turn_of(number: int, message: Message, stop_reason: str, usage: Usage = NO_USAGE) -> Turn:
-    """Make the turn of a reply none of whose calls has been looked at."""
+    """Build the turn of a reply whose calls have not been looked at."""
     calls = message.tool_calls
     return Turn(number, message, stop_reason, usage, calls, bool(calls))

@@ -1,4 +1,4 @@
-"""What a policy can say about a turn, from the strongest to the weakest.
+"""Verdicts of a policy on a turn, from the strongest to the weakest.
 
 `Stop > Suspend > KeepGoing > Finish > None`. A verdict carries no words for the model: those are
 said with `run.say`.
@@ -19,7 +19,7 @@ _WORDS = ("status", "reason", "initiator")
 
 
 class _Recorded(msgspec.Struct, frozen=True):
-    """A verdict is put on the record, so it is made of what a journal can hold."""
+    """A verdict, which is recorded and so holds only what a journal can hold."""
 
     def __post_init__(self) -> None:
         try:
@@ -52,7 +52,7 @@ class Suspend(_Recorded, frozen=True):
 
 
 class Ask(Suspend, frozen=True):
-    """At `before_tool`: somebody must say yes to this call, as it is. `Ask("may it?", expires_in=60)`
+    """A question at `before_tool` about this call as it is: `Ask("may it?", expires_in=60)`
 
     What the question looked at (`about`) is part of it: where that is different when the call runs,
     the answer does not hold. `receipt` goes to the record and to whoever is asked.
@@ -64,7 +64,7 @@ class Ask(Suspend, frozen=True):
 
 
 class Granted(_Recorded, frozen=True):
-    """At `before_tool`: the call may run, and this says why and who said so.
+    """A permission at `before_tool`, with the reason and who gave it.
 
     `ask` is a question that was answered at once, `by` the person or function that answered it.
     """
@@ -76,7 +76,7 @@ class Granted(_Recorded, frozen=True):
 
 
 class Refused(_Recorded, frozen=True):
-    """At `before_tool`: the call may not run. `result` is what the model reads; the rest is recorded."""
+    """A refusal at `before_tool`. The model reads `result`; the rest is recorded."""
 
     result: ToolResult
     reason: str | None = None
@@ -114,7 +114,7 @@ def strongest(verdicts: Iterable[Verdict]) -> Verdict | None:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a drive ended. `fields` are what policies add to the result."""
+    """The end of a drive. `fields` are what policies add to the result."""
 
     status: str
     stop_reason: str | None = None

@@ -18,7 +18,7 @@ from windlass.identifiers import check_identifier, check_label
 #: Checks a value that was given under a name, and returns it as the behaviour takes it.
 Check: TypeAlias = Callable[[str, Any], Any]
 _MOST = 2**63 - 1  # a journal, a database and a wire can hold it
-_LONGEST = 10**9  # seconds; who wants no limit says None
+_LONGEST = 10**9  # seconds; None for no limit
 
 
 class NumberCheck(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ def optional(check: Check) -> OptionalCheck:
 
 
 class LateCheck:
-    """A check that is built at its first use: what it needs is not loaded for who does not ask."""
+    """A check that is built at its first use, so that its imports come only then."""
 
     def __init__(self, build: Callable[[], Check]) -> None:
         self.build = cache(build)
@@ -85,21 +85,21 @@ def late(build: Callable[[], Check]) -> LateCheck:
 
 
 def boolean(name: str, value: Any) -> bool:
-    """True or False."""
+    """Check that a value is True or False."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is True or False, not {safe_repr(value)}")
     return value
 
 
 def text(name: str, value: Any) -> str:
-    """A text that is not empty."""
+    """Check that a value is a text that is not empty."""
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{name} is a text that is not empty, not {safe_repr(value)}")
     return words(name, value)
 
 
 def words(name: str, value: Any) -> str:
-    """A text that can be written down: whole characters only."""
+    """Check that a value is a text of whole characters."""
     if not isinstance(value, str):
         raise ConfigError(f"{name} is a text, not {safe_repr(value)}")
     if not value.isascii():
@@ -132,7 +132,7 @@ def one_of(*names: str) -> ChoiceCheck:
 
 
 def function(name: str, value: Any) -> Any:
-    """A function, or None."""
+    """Check that a value is a function, or None."""
     if value is not None and not callable(value):
         raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
     return value
@@ -157,26 +157,26 @@ def instance(kind: type, words: str) -> InstanceCheck:
 
 
 def all_of(value: Any, kind: type) -> bool:
-    """Is it a list of such things?"""
+    """Check whether a value is a list of such items."""
     items = cast("list[Any]", value)
     return isinstance(value, (list, tuple)) and all(isinstance(item, kind) for item in items)
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
-    """A list of texts, none of them empty."""
+    """Check that a value is a list of texts, none of them empty."""
     if not all_of(value, str) or not all(value):
         raise ConfigError(f"{name} is a list of texts, not {safe_repr(value)}")
     return tuple([words(name, one) for one in value])
 
 
 def no_key(name: str, key: object, known: Iterable[str]) -> ConfigError:
-    """The error for a key that a dict does not have."""
+    """Build the error for a key that a dict does not have."""
     hint = nearest(key, known) if isinstance(key, str) else ""
     return ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
 
 
 def plain(name: str, value: dict[Any, Any]) -> dict[str, Any]:
-    """A dict that goes to a provider as it is: it must be JSON."""
+    """Check that a dict, which goes to a provider as it is, is JSON."""
     try:
         same = msgspec.json.decode(msgspec.json.encode(value)) == value
     except (TypeError, ValueError, RecursionError, OverflowError):
@@ -193,7 +193,7 @@ def check_struct(
     *,
     flag: bool = True,
 ) -> Check:
-    """A check for an option that is a dict or the struct it stands for; True: with all defaults."""
+    """Build a check for a dict or its struct; True gives the struct with its defaults."""
 
     def check(name: str, value: Any) -> Any:
         if value is None or (flag and value is False):
@@ -223,10 +223,10 @@ def anything(_name: str, value: Any) -> Any:
 
 
 def identifier(name: str, value: Any) -> str:
-    """A name that is printed, traced and may become a tool's: as strict as a session's id."""
+    """Check a name that is printed, traced and may become a tool's: like a session id."""
     return check_identifier(text(name, value), name)
 
 
 def label(name: str, value: Any) -> str:
-    """An id that somebody else made up: one line of text."""
+    """Check an id that others made up: one line of text."""
     return check_label(text(name, value), name)

@@ -13,7 +13,7 @@ from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.options.group import Alias, Check, Door, Option, OptionGroup, Values, read_options
 from windlass.options.index import ALIASES, GROUPS, NAMES
 
-#: Names that other documents use, and ours.
+#: Names that other documents use, and the names here.
 SUPERSEDED: Final = {
     "iterations": "max_iterations",
     "abort_signal": "abort",
@@ -59,7 +59,7 @@ def parse_options(
 
 
 def find_group(name: str) -> type[OptionGroup]:
-    """Return the group that declares an option; its module is loaded when it is first asked for."""
+    """Return the group that declares an option; its module is loaded on first use."""
     module, _, group = GROUPS[name].partition(":")
     return getattr(import_module(f"windlass.{module}"), group)
 
@@ -108,9 +108,9 @@ def _warn_of_alias(option: Option, name: str, own: str) -> None:
             _warn(f"{name} is now {own}")
 
 
-def _warn(words: str) -> None:
-    """Warn at the line of whoever called us from outside this package."""
+def _warn(message: str) -> None:
+    """Warn at the line of the caller outside this package."""
     level, frame = 1, sys._getframe()  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("windlass."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(words, DeprecationWarning, stacklevel=level)
+    warnings.warn(message, DeprecationWarning, stacklevel=level)

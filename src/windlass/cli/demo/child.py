@@ -1,4 +1,4 @@
-"""A process of the demo: starts the run or resumes it, and kills itself where it is told to.
+"""A process of the demo: starts or resumes the run, and kills itself when told to.
 
 `python -m windlass.cli.demo.child FOLDER MOMENT PACE MODE` writes every event as a line of JSON.
 """
@@ -31,7 +31,7 @@ MOMENTS = {
 
 
 def die_at(moment: str) -> Callable[[str], None]:
-    """Watches the points the process passes, and ends it at the moment, as a power cut would."""
+    """Build a watcher of points that kills the process at the moment, as a power cut would."""
     first, then = MOMENTS[moment]
     armed = False
 
@@ -45,12 +45,12 @@ def die_at(moment: str) -> Callable[[str], None]:
 
 
 def tell(event: Event) -> None:
-    """Into the pipe at once: what is written there outlives us."""
+    """Write an event into the pipe at once: it outlives the process."""
     os.write(1, msgspec.json.encode(event) + b"\n")
 
 
 async def work(folder: Path, moment: str, pace: float, mode: str) -> None:
-    """Start the run, or go on with it."""
+    """Start the run, or resume it."""
     place = shop.Shop(folder)
     refund = shop.naive_refund if mode == "naive" else shop.refund
     store = open_store(place.file, add_tables=True)
@@ -65,7 +65,7 @@ async def work(folder: Path, moment: str, pace: float, mode: str) -> None:
     with seams.watch_points(die_at(moment)):
         try:
             await agent.resume(shop.SESSION)
-        except NoSuchSession:  # nobody has run it, or nothing of that reached the disk
+        except NoSuchSession:  # it was never run, or nothing of that reached the disk
             await agent.run(shop.TASK, session_id=shop.SESSION)
     await store.aclose()
 

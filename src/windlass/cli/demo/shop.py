@@ -1,4 +1,4 @@
-"""A small shop in SQLite: its tables, its three tools, and the script its model speaks from.
+"""A small shop in SQLite: its tables, its three tools, and the script of its model.
 
 The shop and the journal of the session share one file, so that a refund and the record of it can be
 one transaction. The refunds table has no UNIQUE and no tool looks whether there is one already:
@@ -44,24 +44,24 @@ class Shop:
         self._seen: dict[str, int] = {}  # the last row of each table that was observed
 
     def open_for_business(self) -> None:
-        """Make the tables, with one order in them."""
+        """Create the tables, with one order in them."""
         with closing(sqlite3.connect(self.file)) as db:
             db.executescript(_TABLES)
 
     def rows(self, table: str) -> list[JsonObject]:
-        """What is committed, seen from outside; rows are never removed, so no number is missing."""
+        """Return what is committed, seen from outside; rows are never removed."""
         with closing(sqlite3.connect(self.file)) as db:
             db.row_factory = sqlite3.Row
             return [dict(row) for row in db.execute(f"SELECT * FROM {table} ORDER BY row")]
 
     def note(self, who: str, what: str, about: str) -> None:
-        """One more line in the log. It is only ever appended to, and never asked what it has."""
+        """Append a line to the log, which is never read by the tools."""
         line = msgspec.json.encode({"at": seams.now(), "who": who, "what": what, "about": about})
         with open(self.log, "ab", buffering=0) as log:
             log.write(line + b"\n")
 
     def read_log(self) -> list[JsonObject]:
-        """Every line of the log."""
+        """Return every line of the log."""
         return [msgspec.json.decode(line) for line in self.log.read_bytes().splitlines()]
 
     def observe(self) -> None:
@@ -105,7 +105,7 @@ async def refund(ctx: ToolContext[Shop], order: str, cents: int) -> str:
 @tool(name="refund", keyed=True)
 async def naive_refund(ctx: ToolContext[Shop], order: str, cents: int) -> str:
     """Pay the price of an order back."""
-    # What not to do: it says it has a key and does not use it, and commits apart from its record.
+    # What not to do: it declares a key and does not use it, and commits apart from its record.
     ctx.deps.note(f"process {os.getpid()}", "refund begins", f"order {order}")
     with closing(sqlite3.connect(ctx.deps.file, isolation_level=None)) as db:
         db.execute("INSERT INTO refunds (order_id, cents) VALUES (?, ?)", (order, cents))
@@ -153,24 +153,24 @@ THINKING = 0.15  # seconds; a model takes its time, and what was on record befor
 
 
 class ScriptedModel(Model):
-    """Says the next line of the script; how many were said, the conversation itself tells."""
+    """A model that gives the next line of the script, counted from the conversation."""
 
     provider, name = "scripted", "shop-assistant"
 
     def __init__(self, pace: float = 0.0) -> None:
-        self.pace = pace  # seconds between words, for whoever watches
+        self.pace = pace  # seconds between words, for the viewer
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """The next line, word by word."""
-        said = sum(1 for message in request.messages if message.role == "assistant")
-        text, name, arguments = _SCRIPT[said]
+        """Stream the next line, word by word."""
+        spoken = sum(1 for message in request.messages if message.role == "assistant")
+        text, name, arguments = _SCRIPT[spoken]
         await seams.sleep(THINKING)
         for number, word in enumerate(text.split(" ")):
             emit(TextDelta(f" {word}" if number else word))
             await seams.sleep(self.pace)
         message = Message("assistant", (Text(text),))
         if name:
-            call = ToolCall(f"call_{said + 1}", name, arguments)
+            call = ToolCall(f"call_{spoken + 1}", name, arguments)
             emit(ToolCallReady(call))
             message = Message("assistant", (Text(text), call))
         usage = Usage(_tokens(request.messages), _tokens([message]))

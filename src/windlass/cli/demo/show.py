@@ -48,7 +48,7 @@ NAIVE_DEATHS = DEATHS | {
 )
 @debug_option
 def demo(keep: str | None, naive: bool) -> None:
-    """A refund that survives SIGKILL: offline, no key, in seconds."""
+    """Show a refund that survives SIGKILL: offline, no key, in seconds."""
     with _folder(keep) as folder:
         story = Story(Shop(folder), out(), naive)
         story.tell()
@@ -71,7 +71,7 @@ def _folder(keep: str | None) -> Generator[Path]:
 
 
 class Story:
-    """The demo as it is told: what the processes say, and what the parent sees for itself."""
+    """The demo: what the processes report, and what the parent observes."""
 
     def __init__(self, shop: Shop, paper: ConsoleOutput, naive: bool) -> None:
         self.shop, self.paper, self.naive = shop, paper, naive
@@ -79,7 +79,7 @@ class Story:
         self.verified = 0  # rows of the chain
 
     def tell(self) -> None:
-        """The whole of it."""
+        """Run the whole demo."""
         self.headline()
         self.shop.open_for_business()
         for number, moment in enumerate((*self.deaths, "never")):
@@ -90,12 +90,12 @@ class Story:
 
     @property
     def refunds(self) -> int:
-        """How often the customer was paid."""
+        """The number of refunds made."""
         return len(self.shop.rows("refunds"))
 
     @property
     def as_promised(self) -> bool:
-        """One refund and one letter on an unbroken record; naively, two refunds."""
+        """Whether there is one refund and one letter on an intact record; naively, two refunds."""
         letters = len(self.shop.rows("letters"))
         return self.refunds == (2 if self.naive else 1) and letters == 1 and self.verified > 0
 
@@ -110,7 +110,7 @@ class Story:
             say(("  --naive: the refund has no transaction and ignores its key.", "yellow"))
 
     def process(self, moment: str, *, first: bool) -> None:
-        """One process from its start to its end, and the state of the world after it."""
+        """Run one process from start to end, and show the state after it."""
         code = self.watch(moment, first)
         self.shop.observe()
         if moment == "never":
@@ -142,7 +142,7 @@ class Story:
         return child.returncode
 
     def world(self) -> str:
-        """What is committed, and whether the journal knows: seen from this process."""
+        """Describe what is committed, and what the journal has recorded."""
         letters = len(self.shop.rows("letters"))
         facts = [count(self.refunds, "refund")] + ([count(letters, "letter")] if letters else [])
         known = {e.entry.tool for e in self.journal() if isinstance(e.entry, ToolResulted)}
@@ -150,7 +150,7 @@ class Story:
         return f"{', '.join(facts)}; on record as done: {', '.join(recorded) or 'neither'}"
 
     def journal(self) -> list[TimedEntry]:
-        """The session's record, read and verified by this process."""
+        """Read and verify the session's record in this process."""
 
         async def look() -> list[Any]:
             store = open_store(self.shop.file, add_tables=True)
@@ -163,7 +163,7 @@ class Story:
         return asyncio.run(look())
 
     def effects(self) -> None:
-        """The log of effects, and what it proves."""
+        """Show the log of effects, and what it proves."""
         say = self.paper.line
         say("")
         say(
@@ -184,7 +184,7 @@ class Story:
         say((mark, tone), (f"The customer was refunded {times}", f"bold {tone}"), f" ({tried}).")
 
     def trace(self, entries: list[TimedEntry]) -> None:
-        """What the journal tells, as `windlass sessions show` would show it."""
+        """Show the journal as `windlass sessions show` would."""
         self.paper.line("")
         self.paper.line(
             ("The session's trace", "bold"), (": the same journal, read as a timeline", "dim")
@@ -197,7 +197,7 @@ class Story:
         )
 
     def next_steps(self, keep: str | None) -> None:
-        """What to do now."""
+        """Print what to do next."""
         say = self.paper.line
         say("")
         say(("What next", "bold"))
@@ -217,7 +217,7 @@ class Story:
 
 
 def _scene(paper: ConsoleOutput) -> Any:
-    """A view of one process: everything on one paper, a little indented."""
+    """Build the view of one process: everything on one output, indented."""
 
     class Scene(Plain):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What `windlass lint` finds in Python sources, without running them."""
+"""Findings of `windlass lint` in Python sources, without running them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGEST = 2 * 2**20  # bytes of a source
 
 
 class Finding(NamedTuple):
-    """One thing to mend: `shop.py:12: llm_retries is deprecated (use …)`."""
+    """One finding: `shop.py:12: llm_retries is deprecated (use …)`."""
 
     rule: str
     where: str  # file:line, or what else it is about
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What one file holds that another may have to know."""
+    """The contents of one file that others may need."""
 
     findings: list[Finding]
     deferred: list[str]  # where a tool is deferred
@@ -46,7 +46,7 @@ class Source(NamedTuple):
 
 
 def read_source(path: Path) -> Source:
-    """Look at one file; a file that has nothing to do with Windlass has no findings."""
+    """Read one file; a file that does not use Windlass has no findings."""
     nothing = Source([], [], False)
     try:
         if path.stat().st_size > LARGEST:
@@ -109,7 +109,7 @@ class _Reader(ast.NodeVisitor):
             self.modules.add(name.asname or name.name)
 
     def _door(self, func: ast.expr) -> str | None:
-        """The function of ours that is called, under whichever name: others have an Agent too."""
+        """Return the function of Windlass that is called, under any import name."""
         if isinstance(func, ast.Name):
             return self.names.get(func.id)
         root = func
@@ -134,7 +134,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:
-        """Options may be made far from where they are given: these two names mean nothing else."""
+        """Check dicts for two option names, which mean nothing else."""
         for key in node.keys:
             if isinstance(key, ast.Constant) and key.value in DEPRECATED:
                 self._option(str(key.value), key.lineno, door=False)
@@ -168,7 +168,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def unknown_model(model: str | None, provider: str | None) -> str | None:
-    """What is wrong with a model's name, if anything."""
+    """Return what is wrong with a model's name, or None."""
     try:
         found = resolve(model, provider, environ={})
     except ConfigError as error:
@@ -187,7 +187,7 @@ def _letters(name: str) -> str:
 
 
 def _options(node: ast.Call) -> Iterator[tuple[str, ast.expr, int]]:
-    """Options by name, and those of dicts that are written out in the call."""
+    """Yield options by name, and those of dict literals in the call."""
     for word in node.keywords:
         if word.arg is not None:
             yield word.arg, word.value, word.value.lineno

@@ -59,7 +59,7 @@ def lint(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Look for what to mend: deprecated options, unknown models, wrong settings, too many tools.
+    """Find deprecated options, unknown models, wrong settings and too many tools.
 
     PATH is a file or a folder, by default this one. With --session or --transcript it says instead,
     provider by provider, whether a saved history would be taken. Exit code 1 when there is anything
@@ -90,7 +90,7 @@ def lint(
 
 
 def _with_what_is_known_here() -> Callable[[], None]:
-    """Aliases and providers of the project count; where its tables are wrong, those we ship with.
+    """Use the project's aliases and providers, or the shipped ones; return the undo.
 
     What takes it back is returned.
     """
@@ -193,7 +193,7 @@ def _settings(files: Sequence[Path], *, everything: bool) -> Iterator[Finding]:
 
 
 def _nearer(problem: str, here: dict[str, str]) -> str:
-    """The same file under the name it was found by, so that nothing is told twice."""
+    """Shorten the path in a problem to the one it was found by, so that none repeats."""
     for whole, short in here.items():
         if problem.startswith(whole):
             return short + problem.removeprefix(whole)
@@ -205,7 +205,7 @@ def _old_keys(file: Path) -> Iterator[Finding]:
         text = read_regular(file).decode("utf-8-sig")
         data, problem = parse(text, str(file))
     except (OSError, ValueError):
-        return  # the loader says so
+        return  # the loader reports it
     if problem:
         return
     lines = Lines(text)

@@ -29,7 +29,7 @@ from windlass.store.view import messages_of
 
 
 def judge_history(request: Request, providers: Sequence[str]) -> Iterator[Verdict]:
-    """Judge by the rules of each provider whether it would take a history."""
+    """Check by the rules of each provider whether it would accept a history."""
     for given in providers or ENDPOINTS:
         provider, _, name = given.partition(":")
         known_provider(provider)
@@ -41,7 +41,7 @@ def judge_history(request: Request, providers: Sequence[str]) -> Iterator[Verdic
             yield msgspec.structs.replace(judge(model, request), provider=provider)
 
 
-# what some providers want to know before they can be asked; nobody is asked here
+# variables that some providers require; no request is sent here
 _PLACES = {
     "GOOGLE_CLOUD_PROJECT": "p",
     "GOOGLE_CLOUD_LOCATION": "global",
@@ -51,7 +51,7 @@ _PLACES = {
 
 
 def print_verdicts(found: list[Verdict], as_json: bool) -> int:
-    """Print what each provider would say; return the exit code."""
+    """Print the verdict of each provider; return the exit code."""
     paper = out()
     if as_json:
         paper.json({"verdicts": msgspec.to_builtins(found)})
@@ -86,13 +86,13 @@ def read_session(session: str, store: str | None) -> Request:
 
 
 def _request(entries: Sequence[Any]) -> Request:
-    """What the next request of a session would carry."""
+    """Build the next request of a session."""
     last = last_frame(entries)
     return Request(messages_of(entries), Frame() if last is None else frame_of(last))
 
 
 def read_history_file(file: str) -> Request:
-    """A history from a file: a transcript, a list of messages, or a journal of JSON lines."""
+    """Read a history from a file: a transcript, a list of messages, or a journal."""
     try:
         data = read_regular(file, LARGEST_EXPORT)
     except OSError as error:
@@ -123,7 +123,7 @@ def _from_plain(value: Any, file: str) -> Request:
         tools = msgspec.convert(fields.get("tools") or [], list[ToolSpec])
     except (msgspec.ValidationError, TypeError, ValueError, IndexError, KeyError) as error:
         raise ConfigError(f"--transcript {file}: {error}") from None
-    if not tools:  # an export does not say which tools there were, but which were called
+    if not tools:  # an export names no tools, but the calls
         called = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
         tools = [ToolSpec(name, name, {"type": "object", "properties": {}}) for name in called]
     system = fields.get("system")

@@ -35,7 +35,7 @@ def check_registries(paths: Sequence[str], providers: Sequence[str]) -> Iterator
 
 
 def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """What each active provider takes at most, with the model that says so."""
+    """Yield the limit of each active provider, with the model that has it."""
     keyed = [
         name
         for name, endpoint in ENDPOINTS.items()
@@ -53,6 +53,6 @@ def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def known_provider(name: str) -> None:
-    """Refuse a provider that nobody knows."""
+    """Refuse an unknown provider."""
     if name not in ENDPOINTS:
         raise ConfigError(f"provider {name!r} is not known{nearest(name, ENDPOINTS)}")
