@@ -15,7 +15,13 @@ from windlass.errors import StoreError
 from windlass.events import JournalEntry, ToolResulted
 from windlass.json_types import JsonObject, is_object
 from windlass.store.holder import Holder
-from windlass.store.model_calls import ModelCall, Which
+from windlass.store.model_calls import (
+    ModelCall,
+    ReserveAnswer,
+    ReservedCall,
+    SpendingLimit,
+    Which,
+)
 
 T = TypeVar("T")
 
@@ -241,8 +247,24 @@ class Store(Protocol):
         """Sum the tokens and dollars of all calls from this time on (epoch seconds)."""
         ...
 
-    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Record calls that no journal holds: those of `llm_call`."""
+    async def record_calls(
+        self, calls: Sequence[ModelCall], replaces: Sequence[ReservedCall] = ()
+    ) -> None:
+        """Record calls that no journal holds, in place of what was reserved for them."""
+        ...
+
+    async def reserve_call(
+        self, call: ModelCall, limit: SpendingLimit | None, replaces: ReservedCall | None = None
+    ) -> ReserveAnswer:
+        """Record a call before it is made, if the limit leaves room for it.
+
+        All in one transaction: of several processes that want the last room one gets it. The call
+        counts with its estimate until it is replaced, also if that is never.
+        """
+        ...
+
+    async def release_calls(self, session_id: str) -> None:
+        """Remove what is reserved for the calls of a session whose journal has their outcome."""
         ...
 
     async def aclose(self) -> None: ...

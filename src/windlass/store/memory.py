@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from weakref import ref
 
@@ -42,7 +43,10 @@ from windlass.store.base import (
 from windlass.store.memory_archive import AUDITED, KEPT, without_arguments, without_long_results
 from windlass.store.model_calls import (
     ModelCall,
+    ReserveAnswer,
+    ReservedCall,
     Slip,
+    SpendingLimit,
     Which,
     among,
     calls_of,
@@ -222,6 +226,8 @@ class MemoryStore:
         self._passing: dict[str, ref[MemoryJournal]] = {}
         self._sweep_at = 256
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
+        self._reserved: dict[int, ModelCall] = {}  # calls under way
+        self._numbers = count()
         self._gone: deque[_Gone] = deque(maxlen=MOST_SESSIONS)
         self._audited: deque[_Gone] = deque(maxlen=MOSTAUDITED)
         self._answering = threading.Lock()
@@ -460,7 +466,7 @@ class MemoryStore:
         slips = [(name, session.slips()) for name, session in self._sessions.items()]
         slips += [(name, slips_of(entries, at)) for name, at, entries in self._gone]
         found = [call for name, kept in slips for call in calls_of(kept, name)]
-        return among([*self._calls, *found], which)
+        return among([*self._calls, *self._reserved.values(), *found], which)
 
     async def spent(self, since: float) -> tuple[int, float]:
         """Sum the tokens and dollars of the calls from this time on."""
@@ -468,10 +474,37 @@ class MemoryStore:
         tokens = sum(call.input_tokens + call.output_tokens for call in calls)
         return tokens, sum(call.cost_usd for call in calls)
 
-    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Record calls that no journal holds."""
+    async def record_calls(
+        self, calls: Sequence[ModelCall], replaces: Sequence[ReservedCall] = ()
+    ) -> None:
+        """Record calls that no journal holds, in place of what was reserved for them."""
         written.encode_value(calls, "a model call")
+        for place in replaces:
+            self._reserved.pop(place.number, None)
         self._calls += calls
+
+    async def reserve_call(
+        self, call: ModelCall, limit: SpendingLimit | None, replaces: ReservedCall | None = None
+    ) -> ReserveAnswer:
+        """Record a call before it is made, if the limit leaves room for it."""
+        written.encode_value(call, "a model call")
+        tokens, usd = (0, 0.0) if limit is None else await self.spent(limit.since)
+        own = None if replaces is None else self._reserved.get(replaces.number)
+        if own is not None and limit is not None and own.at >= limit.since:
+            tokens, usd = tokens - own.input_tokens - own.output_tokens, usd - own.cost_usd
+        if limit is not None and not limit.allows(tokens, usd, call):
+            return ReserveAnswer(None, tokens, usd)
+        if replaces is not None:
+            self._reserved.pop(replaces.number, None)
+        place = ReservedCall(next(self._numbers), call.at)
+        self._reserved[place.number] = call
+        return ReserveAnswer(place, tokens, usd)
+
+    async def release_calls(self, session_id: str) -> None:
+        """Remove what is reserved for the calls of a session."""
+        for number, call in list(self._reserved.items()):
+            if call.session == session_id:
+                del self._reserved[number]
 
     async def aclose(self) -> None:
         """Close the database of bodies, if there was one."""

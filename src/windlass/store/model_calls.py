@@ -6,7 +6,7 @@ A row says what the journal says of the call, without its words. It outlives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias, TypedDict, cast
+from typing import Final, NamedTuple, TypeAlias, TypedDict, cast
 
 import msgspec
 
@@ -38,7 +38,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     latency_ms: float = 0.0
     attempts: int = 1
     tool_calls: int = 0  # that the reply asks for
-    outcome: str = "ok"  # or the category of the error
+    outcome: str = "ok"  # or the category of the error; "reserved": an estimate, under way or lost
     purpose: str | None = None  # of a call beside the turns: "judge", "shadow", …
     via: str | None = None  # "cache", "fallback", "escalation"; "estimated" may follow
     door: str | None = None  # agent_loop, agent, llm_call, …
@@ -67,6 +67,41 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             self.gpu_ms,
             self.estimated,
         )
+
+
+#: The outcome of a call that is under way, or whose process has ended before its reply was stored.
+RESERVED: Final = "reserved"
+
+
+class SpendingLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calls from a time on may use together, by the books of a store."""
+
+    since: float  # epoch seconds
+    tokens: int | None = None
+    usd: float | None = None
+
+    def allows(self, tokens: int, usd: float, call: ModelCall) -> bool:
+        """Is there room for the call beside what is on the books already?"""
+        if self.tokens is not None:
+            if tokens + call.input_tokens + call.output_tokens > self.tokens:
+                return False
+        # sums of fractions leave crumbs
+        return self.usd is None or usd + call.cost_usd <= self.usd + 1e-9
+
+
+class ReservedCall(NamedTuple):
+    """The place of a reserved call on the books."""
+
+    number: int
+    at: float
+
+
+class ReserveAnswer(NamedTuple):
+    """Where a call was reserved, or None; and what is on the books beside it."""
+
+    place: ReservedCall | None
+    tokens: int
+    usd: float
 
 
 #: Stands in the column `via` where tokens are an estimate.

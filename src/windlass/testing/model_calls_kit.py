@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from windlass.errors import ConfigError, StoreError
 from windlass.events import Replied, ReplyFailed, RunStarted
 from windlass.messages import Message, Text, ToolCall
 from windlass.store.base import Store
-from windlass.store.model_calls import ModelCall
+from windlass.store.model_calls import ModelCall, SpendingLimit
 from windlass.testing.store_pieces import add, note
 from windlass.usage import Usage
 
@@ -201,3 +202,64 @@ class BooksKit:
             await add(journal, ANN, reply(Usage(2**63, 2**64 - 1, 2**63)))
             assert len(await store.calls()) == 1
             await journal.close()
+
+    async def test_reserved_calls_count_until_they_are_replaced(self, tmp_path: Path) -> None:
+        limit = SpendingLimit(since=5.0, tokens=100)
+        old = ModelCall(at=1.0, provider="p", model="m", input_tokens=90)
+        async with self.opened(tmp_path) as store:
+            await store.record_calls([old])  # of an earlier period
+            first = await store.reserve_call(reserved_call(60), limit)
+            assert first.place is not None and first.tokens == 0
+            assert [call.outcome for call in await store.calls()] == ["ok", "reserved"]
+            refused = await store.reserve_call(reserved_call(50), limit)
+            assert refused == (None, 60, 0.0)
+            # a further request of the same call has the room of the one before
+            again = await store.reserve_call(reserved_call(90), limit, first.place)
+            assert again.place is not None and again.tokens == 0
+            assert (await store.reserve_call(reserved_call(20), limit)).place is None
+            assert (await store.reserve_call(reserved_call(101), limit, again.place)).place is None
+            assert await store.spent(5.0) == (90, 0.0)  # who is refused keeps what he has
+            made = ModelCall(at=11.0, provider="p", model="m", input_tokens=30)
+            await store.record_calls([made], [again.place])
+            await store.record_calls([], [again.place, first.place])  # gone already
+            assert await store.calls() == [old, made]
+            assert (await store.reserve_call(reserved_call(70), limit)).place is not None
+            assert await store.spent(5.0) == (100, 0.0)
+
+    async def test_reserved_calls_count_in_dollars(self, tmp_path: Path) -> None:
+        limit = SpendingLimit(since=0.0, usd=0.3)
+        async with self.opened(tmp_path) as store:
+            for _ in range(3):
+                assert (await store.reserve_call(reserved_call(1, 0.1), limit)).place is not None
+            refused = await store.reserve_call(reserved_call(1, 0.1), limit)
+            assert refused.place is None and round(refused.usd, 9) == 0.3
+            assert (await store.reserve_call(reserved_call(1, 0.1), None)).place is not None
+
+    async def test_reserved_calls_of_a_session_are_released(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            for session in ("s", "s", "t"):
+                call = msgspec.structs.replace(reserved_call(10), session=session)
+                await store.reserve_call(call, None)
+            await store.record_calls([ModelCall(at=1.0, provider="p", model="m", session="s")])
+            await store.release_calls("s")
+            assert {(c.session, c.outcome) for c in await store.calls()} == {
+                ("s", "ok"),
+                ("t", "reserved"),
+            }
+            await store.release_calls("nobody")
+
+    async def test_of_calls_at_once_as_many_are_reserved_as_fit(self, tmp_path: Path) -> None:
+        limit = SpendingLimit(since=0.0, tokens=100)
+        async with self.opened(tmp_path) as store:
+            answers = await asyncio.gather(
+                *[store.reserve_call(reserved_call(30), limit) for _ in range(12)]
+            )
+            assert sum(answer.place is not None for answer in answers) == 3
+            assert (await store.spent(0.0))[0] == 90
+
+
+def reserved_call(tokens: int, usd: float = 0.0) -> ModelCall:
+    """Build a call that is reserved."""
+    return ModelCall(
+        at=10.0, provider="p", model="m", input_tokens=tokens, cost_usd=usd, outcome="reserved"
+    )

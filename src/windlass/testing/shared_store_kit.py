@@ -21,7 +21,9 @@ from windlass.errors import (
 from windlass.events import FORMAT, InboxTaken, RunEnded, RunResumed, RunStarted
 from windlass.store import holder as holders
 from windlass.store.base import Store
+from windlass.store.model_calls import SpendingLimit
 from windlass.testing.answers_kit import answer, question
+from windlass.testing.model_calls_kit import reserved_call
 from windlass.testing.store_kit import StoreKit
 from windlass.testing.store_pieces import (
     add,
@@ -96,6 +98,23 @@ class SharedStoreKit(StoreKit):
                 pair = told[2 * n : 2 * n + 2]
                 assert {type(each) for each in pair} == {str, AlreadyAnswered}
             assert len(await two.inbox("s")) == 10
+
+    async def test_of_reserves_from_two_processes_as_many_are_stored_as_fit(
+        self, tmp_path: Path
+    ) -> None:
+        limit = SpendingLimit(since=0.0, tokens=100)
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            answers = await asyncio.gather(
+                *[
+                    store.reserve_call(reserved_call(30), limit)
+                    for _ in range(6)
+                    for store in (one, two)
+                ]
+            )
+            kept = [answer.place for answer in answers if answer.place is not None]
+            assert len(kept) == 3 == len(set(kept))
+            await one.record_calls([], kept)  # also those of the other
+            assert await two.calls() == []
 
     async def test_the_later_writer_wins_and_the_earlier_touches_nothing(
         self, tmp_path: Path

@@ -20,6 +20,7 @@ from windlass.store.sqlite.model_calls import VIEW
 SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
 LOCK = 0x77696E646C617373  # "windlass": held while tables are created or changed
 VALUES_LOCK = LOCK + 1  # shared while large values are stored, exclusive while they are removed
+RESERVE_LOCK = LOCK + 2  # held while a model call is reserved
 TOKEN_SECONDS = 86_400.0  # after which no token is looked up any more
 # The channel of notifications: each schema has its own sessions.
 CHANNEL = "'windlass_mail_' || left(encode(convert_to(current_schema()::text, 'UTF8'), 'hex'), 40)"

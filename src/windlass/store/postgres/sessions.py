@@ -15,7 +15,13 @@ from windlass.store import holder as holders
 from windlass.store import seals
 from windlass.store.answers import check_for
 from windlass.store.base import InboxKind
-from windlass.store.model_calls import ModelCall
+from windlass.store.model_calls import (
+    RESERVED,
+    ModelCall,
+    ReserveAnswer,
+    ReservedCall,
+    SpendingLimit,
+)
 from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.queries import (
     STANDS,
@@ -25,11 +31,12 @@ from windlass.store.postgres.queries import (
     info,
     mail,
     silences,
+    sum_spending,
     unknown,
 )
 from windlass.store.postgres.rows import Numbers, plain, share_values
-from windlass.store.postgres.schema import CHANNEL, TOKEN_SECONDS, VALUES_LOCK
-from windlass.store.sqlite.model_calls import Page
+from windlass.store.postgres.schema import CHANNEL, RESERVE_LOCK, TOKEN_SECONDS, VALUES_LOCK
+from windlass.store.sqlite.model_calls import OF_SESSION, Page
 from windlass.store.sqlite.queries import split
 from windlass.store.threaded.jobs import Line
 from windlass.store.threaded.store import Opening
@@ -197,6 +204,60 @@ async def record(connection: Connection, calls: Sequence[ModelCall], numbers: Nu
         page.copy(some)
         numbers.next += len(page.runs) // 10
         await _enter(connection, page)
+
+
+async def reserve(
+    connection: Connection,
+    call: ModelCall,
+    limit: SpendingLimit | None,
+    replaces: ReservedCall | None,
+    numbers: Numbers,
+) -> ReserveAnswer:
+    """Record a call before it is made, if the limit leaves room for it.
+
+    Whoever reserves holds a lock, and then sees what the one before has reserved.
+    """
+    tokens, usd = 0, 0.0
+    if limit is not None:
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", RESERVE_LOCK)
+        tokens, usd = await sum_spending(connection, limit.since)
+        if replaces is not None and replaces.at >= limit.since:
+            for own in await connection.fetch(
+                "SELECT input_tokens + output_tokens, cost_usd FROM windlass_calls"
+                " WHERE n = $1 AND at = $2 AND outcome = $3",
+                *replaces,
+                RESERVED,
+            ):
+                tokens, usd = tokens - int(own[0]), usd - float(own[1])
+        if not limit.allows(tokens, usd, call):
+            return ReserveAnswer(None, tokens, usd)
+    if replaces is not None:
+        await release(connection, (replaces,))
+    await record(connection, (call,), numbers)
+    number = await connection.fetchval(
+        "SELECT currval(pg_get_serial_sequence('windlass_calls', 'n'))"
+    )
+    return ReserveAnswer(ReservedCall(int(number), call.at), tokens, usd)
+
+
+async def release(connection: Connection, places: Sequence[ReservedCall]) -> None:
+    """Remove reserved calls; those that are gone already stay so."""
+    for place in places:
+        await connection.execute(
+            "DELETE FROM windlass_runs WHERE n IN (SELECT run FROM windlass_calls"
+            " WHERE n = $1 AND at = $2 AND outcome = $3)",
+            *place,
+            RESERVED,
+        )
+        await connection.execute(
+            "DELETE FROM windlass_calls WHERE n = $1 AND at = $2 AND outcome = $3", *place, RESERVED
+        )
+
+
+async def release_session(connection: Connection, session_id: str) -> None:
+    """Remove what is reserved for the calls of a session."""
+    found = await connection.fetch(f"{OF_SESSION}$1)", session_id)
+    await release(connection, [ReservedCall(int(row[0]), float(row[1])) for row in found])
 
 
 async def _enter(connection: Connection, page: Page) -> None:

@@ -18,7 +18,14 @@ from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo, find_result
-from windlass.store.model_calls import ModelCall, Which, check_filters
+from windlass.store.model_calls import (
+    ModelCall,
+    ReserveAnswer,
+    ReservedCall,
+    SpendingLimit,
+    Which,
+    check_filters,
+)
 from windlass.store.postgres import queries as reading
 from windlass.store.postgres import sessions as changes
 from windlass.store.postgres.address import Address
@@ -174,11 +181,38 @@ class PostgresStore(ServedStore):
         """Sum the tokens and dollars of the calls from this time on."""
         return await self._look(lambda db: reading.sum_spending(db, since))
 
-    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Record calls that no journal holds."""
-        if calls:
-            written.encode_value(calls, "a model call")
-            await self._change(lambda db, writer: changes.record(db, calls, writer.numbers))
+    async def record_calls(
+        self, calls: Sequence[ModelCall], replaces: Sequence[ReservedCall] = ()
+    ) -> None:
+        """Record calls that no journal holds, in place of what was reserved for them."""
+        if not calls and not replaces:
+            return
+        written.encode_value(calls, "a model call")
+
+        async def record(db: Connection, writer: Writer) -> None:
+            await changes.release(db, replaces)
+            await changes.record(db, calls, writer.numbers)
+
+        await self._change(record)
+
+    async def reserve_call(
+        self, call: ModelCall, limit: SpendingLimit | None, replaces: ReservedCall | None = None
+    ) -> ReserveAnswer:
+        """Record a call before it is made, if the limit leaves room for it."""
+        written.encode_value(call, "a model call")
+
+        async def reserve(writer: Writer) -> ReserveAnswer:
+            return await once(
+                writer.pool,
+                lambda db, _trial: changes.reserve(db, call, limit, replaces, writer.numbers),
+                "BEGIN ISOLATION LEVEL READ COMMITTED",
+            )
+
+        return await self._submit(reserve)
+
+    async def release_calls(self, session_id: str) -> None:
+        """Remove what is reserved for the calls of a session."""
+        await self._change(lambda db, _writer: changes.release_session(db, session_id))
 
     # ----------------------------------------------------------------------- the thread
 

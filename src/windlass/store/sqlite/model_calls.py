@@ -14,7 +14,11 @@ from windlass.errors import Corrupt
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
 from windlass.json_types import JsonObject
 from windlass.store.model_calls import (
+    RESERVED,
     ModelCall,
+    ReserveAnswer,
+    ReservedCall,
+    SpendingLimit,
     Which,
     check_filters,
     via_of,
@@ -227,6 +231,57 @@ def begin(connection: sqlite3.Connection, session: str, entries: Iterable[Journa
     number = page.begin(session, runs[-1])
     page.write()
     return number
+
+
+# --------------------------------------------------------------------------- calls under way
+
+_HELD = (
+    "SELECT input_tokens + output_tokens, cost_usd FROM windlass_calls"
+    f" WHERE n = ? AND at = ? AND outcome = '{RESERVED}'"
+)
+_OWN_RUN = (
+    "DELETE FROM windlass_runs WHERE n IN (SELECT run FROM windlass_calls"
+    f" WHERE n = ? AND at = ? AND outcome = '{RESERVED}')"
+)
+_OWN_CALL = f"DELETE FROM windlass_calls WHERE n = ? AND at = ? AND outcome = '{RESERVED}'"
+OF_SESSION = (
+    f"SELECT n, at FROM windlass_calls WHERE outcome = '{RESERVED}'"
+    " AND run IN (SELECT n FROM windlass_runs WHERE session = "
+)
+
+
+def release(connection: sqlite3.Connection, places: Iterable[ReservedCall]) -> None:
+    """Remove reserved calls; those that are gone already stay so."""
+    for place in places:
+        connection.execute(_OWN_RUN, place)
+        connection.execute(_OWN_CALL, place)
+
+
+def release_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """Remove what is reserved for the calls of a session."""
+    found = connection.execute(f"{OF_SESSION}?)", (session_id,)).fetchall()
+    release(connection, [ReservedCall(*row) for row in found])
+
+
+def reserve(
+    connection: sqlite3.Connection,
+    call: ModelCall,
+    limit: SpendingLimit | None,
+    replaces: ReservedCall | None,
+) -> ReserveAnswer:
+    """Record a call before it is made, if the limit leaves room for it."""
+    tokens, usd = (0, 0.0) if limit is None else sum_spending(connection, limit.since)
+    if replaces is not None and limit is not None and replaces.at >= limit.since:
+        own = connection.execute(_HELD, replaces).fetchone()
+        if own is not None:
+            tokens, usd = tokens - own[0], usd - own[1]
+    if limit is not None and not limit.allows(tokens, usd, call):
+        return ReserveAnswer(None, tokens, usd)
+    if replaces is not None:
+        release(connection, (replaces,))
+    record(connection, (call,))
+    [number] = connection.execute("SELECT last_insert_rowid()").fetchone()
+    return ReserveAnswer(ReservedCall(number, call.at), tokens, usd)
 
 
 # --------------------------------------------------------------------------- reading

@@ -20,7 +20,14 @@ from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo, find_result
-from windlass.store.model_calls import ModelCall, Which, check_filters
+from windlass.store.model_calls import (
+    ModelCall,
+    ReserveAnswer,
+    ReservedCall,
+    SpendingLimit,
+    Which,
+    check_filters,
+)
 from windlass.store.sqlite import (
     model_calls,
     schema,
@@ -233,11 +240,30 @@ class SqliteStore(ServedStore):
         """Sum the tokens and dollars of the calls from this time on."""
         return await self._read(lambda db: model_calls.sum_spending(db, since))
 
-    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
-        """Record calls that no journal holds."""
-        if calls:
-            written.encode_value(calls, "a model call")
-            await self._write(lambda db: model_calls.record(db, calls))
+    async def record_calls(
+        self, calls: Sequence[ModelCall], replaces: Sequence[ReservedCall] = ()
+    ) -> None:
+        """Record calls that no journal holds, in place of what was reserved for them."""
+        if not calls and not replaces:
+            return
+        written.encode_value(calls, "a model call")
+
+        def record(db: sqlite3.Connection) -> None:
+            model_calls.release(db, replaces)
+            model_calls.record(db, calls)
+
+        await self._write(record)
+
+    async def reserve_call(
+        self, call: ModelCall, limit: SpendingLimit | None, replaces: ReservedCall | None = None
+    ) -> ReserveAnswer:
+        """Record a call before it is made, if the limit leaves room for it."""
+        written.encode_value(call, "a model call")
+        return await self._write(lambda db: model_calls.reserve(db, call, limit, replaces))
+
+    async def release_calls(self, session_id: str) -> None:
+        """Remove what is reserved for the calls of a session."""
+        await self._write(lambda db: model_calls.release_session(db, session_id))
 
     async def _end_readers(self) -> None:
         if self._readers is not None:
