@@ -27,6 +27,7 @@ POSTGRES = pytest.param(
 STORED = {
     "test_answer_races",
     "test_approval",
+    "test_budget_reserves",
     "test_conversation",
     "test_discarded_trees",
     "test_generate",

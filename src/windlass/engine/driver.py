@@ -269,6 +269,8 @@ async def resume(
         run.reframe(run.plan.frame, "resume")
         run.journal.flush()
         await run.journal.durable()  # else a run that dies at once would never be given up
+        if state.has_lost_calls:
+            await request.environment.store.release_calls(run.session_id)
         run.interruption = give_up(run, state, at, attempt, run.plan.resume_attempts)
         return Start(run, at, finish)
     except BaseException:

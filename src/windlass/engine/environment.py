@@ -101,7 +101,7 @@ class Environment:
             raise ConfigError(f"budget is a Budget, not {safe_repr(budget)}")
         self.ledger = Ledger(budget or NO_LIMITS)
         if budget is not None and budget.per is not None:
-            self.ledger.period = Period(budget.per, lambda since: self.store.spent(since))
+            self.ledger.period = Period(budget.per, lambda: self.store)
         self.lingering: set[asyncio.Task[None]] = set()
         _living.add(self)
 

@@ -111,6 +111,8 @@ class Discarder(NamedTuple):
                     journal.append(self.clean(entry))
                 journal.flush()
                 await journal.durable()
+                if state.has_lost_calls:
+                    await self.store.release_calls(session_id)
         finally:
             await journal.close()
 

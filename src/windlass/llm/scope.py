@@ -66,6 +66,8 @@ class SingleCall(ModelCallScope):
         self.tenant, self.redactor = who.caller.tenant, environment.redactor
         self.around = _find_spans(environment)
         self.rows: list[ModelCall] = []
+        if environment.ledger.period is not None:
+            self.names = _names(who)
 
     def prepare(
         self, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
@@ -74,7 +76,13 @@ class SingleCall(ModelCallScope):
         return request
 
     async def store_reserve(self, reserve: Reserve) -> None:
-        """Store nothing: reserves are known to this process alone."""
+        """Store nothing: a budget of a period has what is held on the books already."""
+
+    @property
+    def paid_elsewhere(self) -> tuple[int, float]:
+        """Tokens and dollars of requests that are settled and on no books before the call ends."""
+        tokens = sum([row.input_tokens + row.output_tokens for row in self.rows])
+        return tokens, sum([row.cost_usd for row in self.rows])
 
     def record_refusal(self, spent: ReachedLimit) -> None:
         """Record nothing: a call that was not made is not recorded."""
@@ -123,14 +131,16 @@ class SingleCall(ModelCallScope):
 
     async def store_rows(self) -> None:
         """Store the rows; a paid answer is not lost if that fails."""
-        environment, rows = self.environment, self.rows
+        environment, rows, places = self.environment, self.rows, self.take_places()
         if environment.redactor is not None:
             rows = environment.redactor.value(rows)
         try:
-            await environment.store.record_calls(rows)
+            await environment.store.record_calls(rows, places)
         except StoreError as problem:
             log.error("a model call is on the books in memory only: %s", problem)
             await environment.memory.record_calls(rows)
+        finally:
+            self.close_places()
 
 
 #: No request was sent, or the process ends.

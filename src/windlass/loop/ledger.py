@@ -158,7 +158,7 @@ class Ledger:
     def limit(self, limits: Limits) -> None:
         """Set other limits, also for calls that wait for room already."""
         self.limits = limits
-        self._wake()
+        self.wake()
 
     def count(self, usage: Usage) -> None:
         """Count one more call and its tokens."""
@@ -303,7 +303,7 @@ class Ledger:
                     ledger._held_usd = 0.0  # sums of fractions leave crumbs
                 ledger._learn(reserve, tokens, usd)
                 if ledger._waiting is not None:
-                    ledger._wake()
+                    ledger.wake()
             ledger = ledger.parent
         self.root.paid_usd += usd
 
@@ -388,7 +388,7 @@ class Ledger:
         self._waiting.append(settled)
         await settled
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Let those who wait look again, each on its own event loop."""
         waiting, self._waiting = self._waiting, None
         for settled in waiting or ():

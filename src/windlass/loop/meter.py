@@ -8,13 +8,23 @@ nothing are booked.
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import msgspec
 
 from windlass import seams
 from windlass.errors import BudgetExceeded, ConfigError, Timeout, safe_repr
 from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
-from windlass.loop.ledger import REPLY_TOKENS, Ledger, ReachedLimit, Reserve
+from windlass.json_types import JsonObject
+from windlass.loop.ledger import (
+    MIN_REPLY_TOKENS,
+    REPLY_TOKENS,
+    Ledger,
+    Limits,
+    ReachedLimit,
+    Reserve,
+)
+from windlass.loop.period import Period
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text
 from windlass.models.base import Aside, Emit, Model, Request, Response
@@ -22,6 +32,7 @@ from windlass.models.estimates import estimate_request, fill_usage, usage_of_par
 from windlass.models.meter import FAILED, SHADOW, RecordingEmit
 from windlass.models.wrappers.base import Holding
 from windlass.redaction.redactor import Redactor
+from windlass.store.model_calls import RESERVED, ModelCall, ReserveAnswer, ReservedCall
 from windlass.usage import NO_USAGE, Usage
 
 
@@ -78,6 +89,11 @@ class CallMeter:
     _kept: tuple[Aside, ...] = ()  # settled; they are booked with the answer
     _carried: tuple[Usage, float] = (NO_USAGE, 0.0)  # settled; it is part of the answer's
     _settled: tuple[int, float] = NOTHING  # tokens and dollars of both
+    stores_rows = False  # has rows of its own for the store when the call is over
+    names: JsonObject = {}  # of its row on the books: session, caller, …
+    _place: ReservedCall | None = None  # of its row on the books of a period
+    _open = False  # the row holds something for a request
+    _holders: tuple[CallMeter, ...] = ()  # the meters of the call that have such a row
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -113,6 +129,11 @@ class CallMeter:
     def record_release(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None:
         """Record that nothing is held for a while; others may spend it."""
 
+    @property
+    def paid_elsewhere(self) -> tuple[int, float]:
+        """Tokens and dollars of requests that are settled and on no books before the call ends."""
+        return NOTHING
+
     # ----------------------------------------------------------------- for wrappers and wires
 
     async def begin(self, model: Model, request: Request) -> Request:
@@ -122,14 +143,7 @@ class CallMeter:
         reserve: Reserve | None = None
         if self.ledger.metered:
             limit = request.frame.settings.max_tokens
-            held = await hold_back(
-                self.ledger,
-                model,
-                self.estimate(request),
-                limit or self.output,
-                closing=self.closing,
-                wait=self._purpose != SHADOW,  # it is not worth waiting for
-            )
+            held = await self._hold_back(model, self.estimate(request), limit or self.output)
             if isinstance(held, ReachedLimit):
                 raise OutOfBudget(held)
             reserve, request = held, limit_reply(request, held)
@@ -140,6 +154,108 @@ class CallMeter:
             if self.recording:
                 await self.record_reserve(model, reserve, self._beside, self._paid, again=again)
         return request
+
+    async def _hold_back(self, model: Model, inputs: int, output: int) -> Reserve | ReachedLimit:
+        """Hold back what a request may cost: in this process, and on the books of a period."""
+        wait = self._purpose != SHADOW  # it is not worth waiting for
+        period, room, limit = self.ledger.root.period, output, None
+        while True:
+            held = await hold_back(
+                self.ledger, model, inputs, room, closing=self.closing, wait=wait
+            )
+            if period is None or isinstance(held, ReachedLimit):
+                return held
+            answer, settled = await self._store_reserve(period, model, held)
+            if answer.place is not None:
+                if limit is not None and held.max_tokens is None:
+                    held.limit, held.max_tokens = limit, held.output_tokens
+                return held
+            if wait and (settled or await self._wait_for_books(period, model)):
+                room, limit = output, None
+                continue
+            # Others hold what is left, or have spent it.
+            fits = find_room(self.ledger.root.limits, answer, model, inputs)
+            if fits.room < min(output, MIN_REPLY_TOKENS):
+                return fits.spent
+            room, limit = min(fits.room, room - 1), fits.spent.limit
+
+    async def _store_reserve(
+        self, period: Period, model: Model, held: Reserve
+    ) -> tuple[ReserveAnswer, bool]:
+        """Reserve a request on the books, in place of the one before; no room gives it back here.
+
+        Also tells whether another call of this process has settled meanwhile.
+        """
+        limits, main = self.ledger.root.limits, self._parent or self
+        if not self._open:  # from here on others wait for it: it may be stored any time
+            self._open = True
+            period.open += 1
+        settled = period.settled
+        answer: ReserveAnswer | None = None
+        try:
+            row = self._build_row(model, held)
+            answer = await period.reserve(row, (limits.tokens, limits.usd), self._place)
+            return answer, period.settled != settled
+        finally:
+            if answer is not None and answer.place is not None:
+                self._place, main.stores_rows = answer.place, True
+                if self not in main._holders:
+                    main._holders = (*main._holders, self)
+            else:
+                self.ledger.settle(held, 0, 0.0)
+                if self._place is None:
+                    self._close(period)
+
+    async def _wait_for_books(self, period: Period, model: Model) -> bool:
+        """Wait until another call of this process has settled; False if none is under way."""
+        root = self.ledger.root
+        if self._place is not None and self._open:
+            self._place = await period.shrink(self._build_row(model, None), self._place)
+            self._close(period)
+        if period.open < 1:
+            return False
+        await root.wait_for_settling()
+        return True
+
+    def _build_row(self, model: Model, held: Reserve | None) -> ModelCall:
+        """Build the row of the request under way, with what the call has cost so far."""
+        main = self._parent or self
+        (tokens, usd), (more_tokens, more_usd) = self._paid, self.paid_elsewhere
+        inputs, output = tokens + more_tokens, 0
+        cost = usd + more_usd
+        if held is not None:
+            inputs, output, cost = inputs + held.input_tokens, held.output_tokens, cost + held.usd
+        return ModelCall(
+            at=seams.now(),
+            provider=model.provider,
+            model=model.name,
+            input_tokens=inputs,
+            output_tokens=output,
+            cost_usd=cost,
+            outcome=RESERVED,
+            purpose=self._beside,
+            **main.names,
+        )
+
+    def take_places(self) -> tuple[ReservedCall, ...]:
+        """Return where the call holds something on the books; whoever takes it replaces it."""
+        return tuple([one._place for one in self._holders if one._place is not None])
+
+    def close_places(self) -> None:
+        """Tell those who wait that what the call has held is replaced."""
+        period, holders = self.ledger.root.period, self._holders
+        self._holders = ()
+        for one in holders:
+            one._place = None
+            if period is not None:
+                one._close(period)
+
+    def _close(self, period: Period) -> None:
+        if self._open:
+            self._open = False
+            period.open -= 1
+            period.settled += 1
+            self.ledger.root.wake()
 
     @property
     def _beside(self) -> str | None:
@@ -392,6 +508,30 @@ def require_price(model: Model) -> None:
         f'[llm.prices."{one.provider}:{one.name}"] of windlass.toml (0 where it is free), in a '
         "model of your own override price(), or limit tokens instead"
     )
+
+
+class FreeRoom(NamedTuple):
+    """The longest reply that fits, and the limit that leaves no more."""
+
+    room: int
+    spent: ReachedLimit
+
+
+def find_room(limits: Limits, answer: ReserveAnswer, model: Model, inputs: int) -> FreeRoom:
+    """Find how long a reply may be beside what is on the books."""
+    found: FreeRoom | None = None
+    if limits.tokens is not None:
+        left = limits.tokens - answer.tokens - inputs
+        found = FreeRoom(left, ReachedLimit("tokens", limits.tokens, answer.tokens + inputs))
+    if limits.usd is not None:
+        usd_in = cost_of(model, Usage(input_tokens=inputs)) or 0.0
+        price = (cost_of(model, Usage(output_tokens=1_000_000)) or 0.0) / 1_000_000
+        left_usd = limits.usd - answer.usd - usd_in
+        left = int(left_usd / price) if price > 0 and left_usd > 0 else -1
+        if found is None or left < found.room:
+            found = FreeRoom(left, ReachedLimit("usd", limits.usd, answer.usd + usd_in))
+    assert found is not None
+    return found
 
 
 async def hold_back(

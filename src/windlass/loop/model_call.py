@@ -12,6 +12,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.errors import (
     BadReply,
+    StoreError,
     TestBroken,
     attribute,
     error_text,
@@ -49,7 +50,6 @@ class ModelCallScope(CallMeter):
 
     ids: set[str] | None = None  # of calls that a reply may not use again; None: any will do
     around: Around | None = None  # makes the request in the model's place
-    stores_rows = False  # has rows of its own for the store when the call is over
 
     def prepare(
         self, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
@@ -160,9 +160,11 @@ async def _reserve(
         request = call.prepare(model, request, purpose, reserve)
         if reserve is not None:
             await call.store_reserve(reserve)
-    except BaseException:
+    except BaseException as error:
         # Nobody was asked, and others wait for what is held.
         call.ledger.settle(reserve, 0, 0.0)
+        if call.stores_rows and not isinstance(error, GeneratorExit):
+            await call.store_rows()
         raise
     return request
 
@@ -227,6 +229,12 @@ class RunCall(ModelCallScope):
             self.tenant = run.caller.tenant
         if run.redactor is not None:
             self.redactor = run.redactor
+        if run.ledger.root.period is not None:
+            self.names = {
+                "session": run.journal.session_id,
+                "tenant": run.caller.tenant,
+                "caller": str(run.caller),
+            }
 
     @property
     def output(self) -> int:
@@ -287,6 +295,20 @@ class RunCall(ModelCallScope):
         """Wait until what is held is stored: whoever comes after a crash knows what it may cost."""
         if not self.run.journal.immediate:
             await self.run.journal.durable()
+
+    async def store_rows(self) -> None:
+        """Take what was held for the call off the books: its journal has what came of it."""
+        run, places, period = self.run, self.take_places(), self.ledger.root.period
+        try:
+            run.journal.flush()
+            if not run.journal.immediate:
+                await run.journal.durable()
+            if period is not None:
+                await period.record((), places)
+        except StoreError:  # the journal says so again to whoever writes to it next
+            pass
+        finally:
+            self.close_places()
 
     async def record_reserve(
         self,

@@ -97,6 +97,11 @@ class Standing:
         return self.run is not None and (self.ended is None or self.ended.status == "suspended")
 
     @property
+    def has_lost_calls(self) -> bool:
+        """Was a call under way when a process of the last run ended, that had reserved for it?"""
+        return bool(self.spending.in_flight) or self.spending.lost
+
+    @property
     def parked(self) -> bool:
         """Does the last run wait for somebody? One whose view was reset since waits for nothing."""
         return self.unfinished and self.ended is not None and not self.reset

@@ -29,7 +29,7 @@ from windlass.usage import NO_USAGE, Usage
 class Spending:
     """The model calls of one run: what they took, and which of them have no outcome on record."""
 
-    __slots__ = ("children", "in_flight", "intended", "progress", "usage", "usd")
+    __slots__ = ("children", "in_flight", "intended", "lost", "progress", "usage", "usd")
 
     def __init__(self) -> None:
         self._begin()
@@ -37,6 +37,7 @@ class Spending:
     def _begin(self) -> None:
         self.usage, self.usd = NO_USAGE, 0.0
         self.in_flight: list[CallReserved] = []
+        self.lost = False  # a call that ended with its process is settled on record
         self.progress = 0  # replies and results
         self.intended: dict[str, None] = {}  # calls that may have a session of their own
         self.children: dict[str, Spending] = {}  # by session
@@ -48,8 +49,10 @@ class Spending:
                 self.usage += entry.usage
                 self.usd += entry.cost_usd
                 self._close(entry.purpose)
-                if type(entry) is Replied:
+                if isinstance(entry, Replied):
                     self.progress += 1
+                elif entry.category == INTERRUPTED:
+                    self.lost = True
             case CallReserved():
                 if entry.again:
                     self._close(entry.purpose)

@@ -244,7 +244,10 @@ class Store(Protocol):
         ...
 
     async def spent(self, since: float) -> tuple[int, float]:
-        """Sum the tokens and dollars of all calls from this time on (epoch seconds)."""
+        """Sum the tokens and dollars of the calls made from this time on (epoch seconds).
+
+        What is reserved for calls under way is not among them.
+        """
         ...
 
     async def record_calls(

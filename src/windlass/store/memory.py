@@ -42,6 +42,7 @@ from windlass.store.base import (
 )
 from windlass.store.memory_archive import AUDITED, KEPT, without_arguments, without_long_results
 from windlass.store.model_calls import (
+    RESERVED,
     ModelCall,
     ReserveAnswer,
     ReservedCall,
@@ -470,7 +471,7 @@ class MemoryStore:
 
     async def spent(self, since: float) -> tuple[int, float]:
         """Sum the tokens and dollars of the calls from this time on."""
-        calls = await self.calls(since=since)
+        calls = [c for c in await self.calls(since=since) if c.outcome != RESERVED]
         tokens = sum(call.input_tokens + call.output_tokens for call in calls)
         return tokens, sum(call.cost_usd for call in calls)
 
@@ -489,6 +490,9 @@ class MemoryStore:
         """Record a call before it is made, if the limit leaves room for it."""
         written.encode_value(call, "a model call")
         tokens, usd = (0, 0.0) if limit is None else await self.spent(limit.since)
+        for held in self._reserved.values():
+            if limit is not None and held.at >= limit.since:
+                tokens, usd = tokens + held.input_tokens + held.output_tokens, usd + held.cost_usd
         own = None if replaces is None else self._reserved.get(replaces.number)
         if own is not None and limit is not None and own.at >= limit.since:
             tokens, usd = tokens - own.input_tokens - own.output_tokens, usd - own.cost_usd

@@ -180,9 +180,12 @@ async def inbox(connection: Connection, session_id: str) -> list[InboxItem]:
     return (await mail(connection, {sid: session_id}))[sid]
 
 
-async def sum_spending(connection: Connection, since: float) -> tuple[int, float]:
-    """Sum the tokens and dollars of all calls from this time on."""
-    [row] = await connection.fetch(f"{books.SPENT}$1", plain(since))
+async def sum_spending(
+    connection: Connection, since: float, *, reserved: bool = False
+) -> tuple[int, float]:
+    """Sum the tokens and dollars of the calls from this time on, or also of those reserved."""
+    which = "" if reserved else books.MADE
+    [row] = await connection.fetch(f"{books.SPENT}$1{which}", plain(since))
     return int(row[0]), float(row[1])
 
 

@@ -220,7 +220,7 @@ async def reserve(
     tokens, usd = 0, 0.0
     if limit is not None:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", RESERVE_LOCK)
-        tokens, usd = await sum_spending(connection, limit.since)
+        tokens, usd = await sum_spending(connection, limit.since, reserved=True)
         if replaces is not None and replaces.at >= limit.since:
             for own in await connection.fetch(
                 "SELECT input_tokens + output_tokens, cost_usd FROM windlass_calls"

@@ -270,7 +270,9 @@ def reserve(
     replaces: ReservedCall | None,
 ) -> ReserveAnswer:
     """Record a call before it is made, if the limit leaves room for it."""
-    tokens, usd = (0, 0.0) if limit is None else sum_spending(connection, limit.since)
+    tokens, usd = (
+        (0, 0.0) if limit is None else sum_spending(connection, limit.since, reserved=True)
+    )
     if replaces is not None and limit is not None and replaces.at >= limit.since:
         own = connection.execute(_HELD, replaces).fetchone()
         if own is not None:
@@ -313,9 +315,15 @@ SPENT = (
 )
 
 
-def sum_spending(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
-    """Sum the tokens and dollars of all calls from this time on."""
-    tokens, usd = connection.execute(f"{SPENT}?", (since,)).fetchone()
+MADE = f" AND coalesce(outcome, '') <> '{RESERVED}'"  # calls that are not only reserved
+
+
+def sum_spending(
+    connection: sqlite3.Connection, since: float, *, reserved: bool = False
+) -> tuple[int, float]:
+    """Sum the tokens and dollars of the calls from this time on, or also of those reserved."""
+    which = "" if reserved else MADE
+    tokens, usd = connection.execute(f"{SPENT}?{which}", (since,)).fetchone()
     return int(tokens), float(usd)
 
 
