@@ -38,7 +38,7 @@ help:
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
-	@echo "make options     write the index, the keyword types and the page of all options"
+	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make lock        pin the newest versions of everything we depend on"
 

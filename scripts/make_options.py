@@ -23,6 +23,7 @@ SOURCE = ROOT / "src" / "windlass"
 INDEX = SOURCE / "options" / "index.py"
 KEYWORDS = SOURCE / "engine" / "keywords.py"
 FLAGS = SOURCE / "options" / "flags.py"
+TABLE = SOURCE / "options" / "agent_table.py"
 PAGE = ROOT / "docs" / "options.md"
 sys.path.insert(0, str(ROOT / "src"))
 
@@ -40,6 +41,8 @@ class Declared(NamedTuple):
     default: str
     words: str
     deprecated: str | None
+    choice: str | None
+    in_file: bool
 
 
 #: The names of the types of keywords, and the door that each is for.
@@ -113,6 +116,8 @@ def read_module(module: str) -> tuple[list[Declared], dict[str, str]]:
                     _show_default(getattr(group(), field.target.id), field.value),
                     str(after.value.value),
                     option.deprecated,
+                    option.choice or group.choice,
+                    option.in_file,
                 )
             )
     return declared, _origins(tree, module)
@@ -234,6 +239,12 @@ def write_index(declared: list[Declared]) -> str:
         lines += [f"#: {words}", f"{name}: Final = frozenset(", "    {"]
         lines += [f'        "{one.name}",' for one in declared if one.scope in scopes]
         lines += ["    }", ")"]
+    lines += [
+        "#: What an option decides together with others: they take one default, or none.",
+        "CHOICES: Final[dict[str, str]] = {",
+        *[f'    "{one.name}": "{one.choice}",' for one in declared if one.choice],
+        "}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -433,6 +444,76 @@ def _words_of_key(one: Declared, key: str) -> str:
     raise SystemExit(f"{kind.__name__}: {key} has no docstring for the flag of {one.name}")
 
 
+def write_table(declared: list[Declared]) -> str:
+    """Write the keys of `[agent]` in `windlass.toml` and their types."""
+    lines = [
+        '"""The keys of `[agent]` in `windlass.toml`: options whose values a file can hold.',
+        "",
+        "Written by `scripts/make_options.py` from the option groups.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Any",
+        "",
+        "from msgspec import UNSET, Struct, UnsetType",
+        "",
+        "from windlass.json_types import JsonObject",
+        "",
+        "",
+        "class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):",
+        '    """Options of every agent that a file gives; code has the last word."""',
+        "",
+    ]
+    for one in declared:
+        if (shape := plain_type(one)) is not None:
+            lines.append(f"    {_name_at(one, 'agent')}: {shape} | UnsetType = UNSET")
+            lines.append(f'    """{one.words}"""')
+    return "\n".join(lines) + "\n"
+
+
+def plain_type(one: Declared) -> str | None:
+    """Return the part of an option's type that TOML can hold; None: a file cannot give the option."""
+    doors = one.doors.union(*(doors for _, doors in one.aliases))
+    if "agent" not in doors or one.scope == "run" or one.deprecated or not one.in_file:
+        return None
+    shapes: list[str] = []
+    for part in _members(ast.parse(one.type, mode="eval").body):
+        match part:
+            case ast.Name(id="Any"):
+                return None
+            case ast.Name(id="bool" | "int" | "float" | "str" as name):
+                shapes.append(name)
+            case ast.Name() if _is_choice(one.name):
+                shapes.append("str")
+            case ast.Subscript(value=ast.Name(id="Literal")):
+                shapes.append("str")
+            case ast.Subscript(value=ast.Name(id="dict" | "Mapping")):
+                shapes.append("JsonObject")
+            case ast.Subscript(value=ast.Name(id="Sequence"), slice=ast.Name(id="str")):
+                shapes.append("list[str]")
+            case ast.Subscript(value=ast.Name(id="Sequence"), slice=ast.Name(id="Any")):
+                shapes.append("list[Any]")
+            case _:
+                pass
+    return " | ".join(dict.fromkeys(shapes)) or None
+
+
+def _members(node: ast.expr) -> list[ast.expr]:
+    """Return the members of a union."""
+    if isinstance(node, ast.BinOp):
+        return [*_members(node.left), *_members(node.right)]
+    return [node]
+
+
+def _is_choice(option: str) -> bool:
+    from windlass.options.checks import ChoiceCheck, OptionalCheck
+    from windlass.options.parse import find_option
+
+    check = find_option(option).check
+    return isinstance(check.inner if isinstance(check, OptionalCheck) else check, ChoiceCheck)
+
+
 def write_page(declared: list[Declared]) -> str:
     """Write the page of the options reference."""
     lines = [
@@ -453,7 +534,9 @@ def write_page(declared: list[Declared]) -> str:
         lines += ["| option | accepts | default | given to | |", "|---|---|---|---|---|"]
         for one in options:
             accepts = one.type.replace("|", "\\|")
-            doors = ", ".join(titles[door] for door in titles if door in one.doors)
+            given_to = [titles[door] for door in titles if door in one.doors]
+            given_to += ["`[agent]`"] if plain_type(one) is not None else []
+            doors = ", ".join(given_to)
             names = ", ".join([f"`{one.name}`", *[f"`{alias}`" for alias, _ in one.aliases]])
             words = one.words + (f" Deprecated: use `{one.deprecated}`." if one.deprecated else "")
             flags = ", ".join(f"`{_names_of(one, flag)[0]}`" for flag in _flags_of(one))
@@ -491,6 +574,7 @@ def main() -> int:
         INDEX: write_index(declared),
         KEYWORDS: write_keywords(declared, imports),
         FLAGS: write_flags(declared),
+        TABLE: write_table(declared),
         PAGE: write_page(declared),
     }
     stale = 0

@@ -43,7 +43,12 @@ FRONT_DOOR = (
 )
 OPTION_WORDS = frozenset(("given", "kwargs", "merged", "more", "values", "now"))
 # Written by scripts/make_options.py.
-GENERATED = ("engine/keywords.py", "options/flags.py", "options/index.py")
+GENERATED = (
+    "engine/keywords.py",
+    "options/agent_table.py",
+    "options/flags.py",
+    "options/index.py",
+)
 # The places that load a module when it is asked for: file and function.
 LOADERS = frozenset(
     (

@@ -305,7 +305,7 @@ def test_a_missing_key_of_a_named_table_is_told(world: World):
         ('[store]\npath = "a"\npath = "b"\n', ":3: it is not TOML: Cannot overwrite a value"),
         ("[store", ":1: it is not TOML: Expected ']' at the end of a table declaration"),
         ("store = 5\n", ":1: store: expected the table [store], got int"),
-        ("wal = true\n", ":1: wal is no section (known: models, store)"),
+        ("wal = true\n", ":1: wal is no section; it is a key of [store] (known: models, store)"),
         ("[[store]]\nwal = true\n", ":1: store: expected the table [store], got list"),
     ],
 )

@@ -85,7 +85,7 @@ def make_agent(
 
 
 def make_model(chosen: CommandOptions, past: Before | None) -> Any:
-    """The model that is named, else the session's own, else the default."""
+    """The model that is named, else the session's own; None: that of `[agent]`, or the default."""
     options = ModelOptions.read(chosen.options)
     if options.model is None and options.provider is None and past is not None:
         try:
@@ -95,8 +95,9 @@ def make_model(chosen: CommandOptions, past: Before | None) -> Any:
                 f"this session was run with the model {past.provider}:{past.model}, which the "
                 "command line cannot make; name one with --model"
             ) from None
-    model = options.model
-    return resolve(model if isinstance(model, str) else None, options.provider)
+    if options.model is None and options.provider is None:
+        return None
+    return resolve(options.model, options.provider)
 
 
 def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None:

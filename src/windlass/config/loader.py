@@ -35,7 +35,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 FILE = "windlass.toml"
 BUILT_IN = "built-in"
 MASK = "****"
-_NOTHING: tuple[Any, ...] = ({}, [])  # a table that nobody filled is not worth a line
+# a table that nobody filled is not worth a line
+_NOTHING: tuple[Any, ...] = ({}, [], msgspec.UNSET)
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ _sections: dict[str, type[msgspec.Struct] | str] = {
     "capabilities": "windlass.models.registry.capabilities:Table",
     "roles": "windlass.access.roles:RolesConfig",
     "audit": "windlass.audit.seal:AuditConfig",
+    "agent": "windlass.engine.agent_config:AgentConfig",
 }
 
 

@@ -17,6 +17,7 @@ from windlass.redaction.redactor import Secret, looks_secret, mask_url
 
 T = TypeVar("T")
 _FEW = 12  # names that fit behind a hint
+_MOST = 60  # names that fit where there is no hint
 
 
 def problems_of(
@@ -32,7 +33,8 @@ def problems_of(
                 found += problems_of(inner, fields[key].type, (*path, key))
             else:
                 hint = nearest(key, fields)
-                more = "" if hint and len(fields) > _FEW else choice(fields)
+                too_many = len(fields) > (_FEW if hint else _MOST)
+                more = "" if too_many else choice(fields)
                 found.append(((*path, key), f" is no setting{hint}{more}"))
     elif inner_shape := _item_shape(value, shape):
         items = value.items() if is_object(value) else enumerate(as_list(value))

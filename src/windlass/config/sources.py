@@ -55,6 +55,8 @@ class Document:
         return self._where(path)
 
 
+#: A check of a section's values: problems, and the paths of what is wrong.
+_Problems: TypeAlias = Callable[[JsonObject], Iterator[tuple[tuple[str, ...], str]]]
 Layout: TypeAlias = type[msgspec.Struct] | Mapping[str, type[msgspec.Struct]]
 
 
@@ -156,12 +158,42 @@ def _wrong(
     for name, value in data.items():
         if name not in known:
             what = f"[{name}] is no section" if isinstance(value, dict) else f"{name} is no section"
-            yield (name,), f"{what}{nearest(name, known)}{choice(known)}"
+            hint = _find_elsewhere(name, name, known) or nearest(name, known)
+            yield (name,), f"{what}{hint}{choice(known)}"
         elif not is_object(value):
             yield (name,), f"{name}: expected the table [{name}], got {type(value).__name__}"
         else:
-            for path, problem in problems_of(value, known[name], (name,)):
-                yield path, f"{'.'.join(path)}{problem}"
+            found = problems_of(value, known[name], (name,))
+            for path, problem in found:
+                why = _explain_key(path, known)
+                yield path, f"{'.'.join(path)}{f' is no setting{why}' if why else problem}"
+            if (check := _value_check(known[name])) is not None:
+                wrong = {path[1] for path, _ in found if len(path) > 1}
+                right = {key: value[key] for key in value if key not in wrong}
+                yield from (((name, *path), problem) for path, problem in check(right))
+
+
+def _value_check(shape: type[msgspec.Struct]) -> _Problems | None:
+    """Return what looks at values of a section that have the right types, if it has such a check."""
+    return getattr(shape, "value_problems", None)
+
+
+def _explain_key(path: tuple[str, ...], known: Mapping[str, type[msgspec.Struct]]) -> str:
+    """Say where a key belongs that is no key of its section."""
+    if len(path) != 2 or path[1] in _keys_of(known[path[0]]):
+        return ""
+    explain: Callable[[str], str] | None = getattr(known[path[0]], "explain_key", None)
+    why = "" if explain is None else explain(path[1])
+    return why or _find_elsewhere(path[1], path[0], known)
+
+
+def _find_elsewhere(key: str, section: str, known: Mapping[str, type[msgspec.Struct]]) -> str:
+    homes = [f"[{name}]" for name in known if name != section and key in _keys_of(known[name])]
+    return f"; it is a key of {' and '.join(homes)}" if homes else ""
+
+
+def _keys_of(shape: type[msgspec.Struct]) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(shape)}
 
 
 def read_environment(
@@ -179,6 +211,9 @@ def read_environment(
             except msgspec.ValidationError as error:
                 given = render_value((field.encode_name,), text)
                 problems.append(f"environment {variable}: {say(error, field.type)}{given}")
+        check = _value_check(shape)
+        for path, problem in check(data[name]) if check is not None and name in data else ():
+            problems.append(f"environment {to_variable(name, path[0])}: {problem}")
         prefix = to_variable(name, "")
         keys = [variable.removeprefix(prefix) for variable in fields]
         for variable in sorted(environ.keys() - fields.keys()):

@@ -26,6 +26,7 @@ from windlass.access.roles import Roles, RolesConfig, as_roles
 from windlass.audit.anchors import Anchor, AuditAnchor, FileAnchor, as_anchor
 from windlass.audit.seal import AuditConfig, SealScheduler
 from windlass.config.loader import Config, load
+from windlass.engine.agent_config import read_agent_options, with_agent_options
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject, as_given
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
@@ -34,6 +35,7 @@ from windlass.loop.run import Run
 from windlass.models.keys import Learned, learn_keys
 from windlass.models.mock import MockQueue, current_queue
 from windlass.models.registry.scope import current_environ, registry_source
+from windlass.options.group import Values
 from windlass.redaction.redactor import RedactingFilter, Redactor, Secret
 from windlass.resources.current import current_resources
 from windlass.store.base import Store
@@ -131,10 +133,17 @@ class Environment:
         return environ.get("WINDLASS_LLM_TRANSCRIPT_DIR") or None
 
     def with_defaults(self, options: JsonObject) -> JsonObject:
-        """Return options of a run with those that the variables set and nobody else has set."""
+        """Return options of a run, and below them those of `[agent]` and of the variables."""
+        if self.agent_options:
+            options = with_agent_options(options, self.agent_options)
         if self.transcript_dir is None or "llm_transcript_dir" in options:
             return options
         return {**options, "llm_transcript_dir": self.transcript_dir}
+
+    @cached_property
+    def agent_options(self) -> Values:
+        """The options that `[agent]` of the configuration gives to every agent here."""
+        return read_agent_options(self.config)
 
     @cached_property
     def roles(self) -> Roles:

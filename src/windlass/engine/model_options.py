@@ -63,6 +63,7 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
                     note="`windlass models` lists some.",
                 ),
             ),
+            choice="model",
         ),
     ] = None
     """The model, as `anthropic:claude-sonnet-4-5`. A `Model` object, in code."""
@@ -77,10 +78,11 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
                     note="Without --model: its default model. `mock` needs no key.",
                 ),
             ),
+            choice="model",
         ),
     ] = None
     """The provider that serves the model."""
-    model_tier: Annotated[str | None, Option(optional(text))] = None
+    model_tier: Annotated[str | None, Option(optional(text), choice="model")] = None
     """A tier of models from the configuration, in place of a name."""
     llm_caller: Annotated[Any, Option(_check_llm_caller, accepts="Callable[..., Any] | None")] = (
         None
@@ -163,6 +165,7 @@ class ReasoningOptions(OptionGroup, frozen=True, kw_only=True):
     """How much a model thinks."""
 
     doors: ClassVar[frozenset[Door]] = EVERYWHERE
+    choice: ClassVar[str | None] = "reasoning"
 
     thinking: Annotated[
         bool | JsonObject | None,
@@ -209,7 +212,12 @@ class SettingOptions(OptionGroup, frozen=True, kw_only=True):
     """How much words that were used at all are avoided."""
     tool_choice: Annotated[
         str | JsonObject | None,
-        Option(optional(_check_tool_choice), doors=CALLS, accepts="str | dict[str, Any] | None"),
+        Option(
+            optional(_check_tool_choice),
+            doors=CALLS,
+            accepts="str | dict[str, Any] | None",
+            in_file=False,
+        ),
     ] = None
     """Whether the model must call a tool, or which."""
     interleaved_thinking: Annotated[bool | None, Option(optional(boolean), doors=CALLS)] = None

@@ -135,9 +135,11 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
 class AgentOptions(OptionGroup, frozen=True, kw_only=True):
     """What an agent is called, and what it brings along."""
 
-    name: Annotated[str | None, Option(optional(identifier), scope="start")] = None
+    name: Annotated[str | None, Option(optional(identifier), scope="start", in_file=False)] = None
     """Its name in traces, and as a tool."""
-    role: Annotated[str | None, Option(optional(text), scope="start", doors=AGENTS)] = None
+    role: Annotated[
+        str | None, Option(optional(text), scope="start", doors=AGENTS, in_file=False)
+    ] = None
     """Its role, which rules of approval may name."""
     deps_type: Annotated[Any, Option(_check_deps_type, scope="start", doors=AGENTS)] = None
     """The type that `deps` must have."""

@@ -40,7 +40,9 @@ FILE: Final = "llm_transcript.jsonl"
 class TranscriptFileOptions(OptionGroup, frozen=True, kw_only=True):
     """A file beside a run with what the model saw and said."""
 
-    llm_transcript_dir: Annotated[str | None, Option(optional(text), scope="start")] = None
+    llm_transcript_dir: Annotated[
+        str | None, Option(optional(text), scope="start", in_file=False)
+    ] = None
     """The folder that gets `llm_transcript.jsonl`; None: there is no such file."""
 
 

@@ -105,6 +105,10 @@ class Option(msgspec.Struct, frozen=True):
     """The type that may be given, as source text, where it is wider than that of the field."""
     flags: tuple[Flag, ...] = ()
     """Its flags on the command line."""
+    in_file: bool = True
+    """Whether `[agent]` in `windlass.toml` may set it, where its type is plain data."""
+    choice: str | None = None
+    """What it decides together with other options: a default for it counts where code gives none of them."""
 
 
 class OptionStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,6 +119,8 @@ class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the options of one behaviour."""
 
     doors: ClassVar[frozenset[Door]] = LOOPS
+    choice: ClassVar[str | None] = None
+    """What its options decide together, where they do; see `Option.choice`."""
 
     @classmethod
     def read(cls: type[G], values: Values) -> G:

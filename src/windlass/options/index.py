@@ -666,3 +666,26 @@ SETTLED: Final = frozenset(
         "trace_agent",
     }
 )
+#: What an option decides together with others: they take one default, or none.
+CHOICES: Final[dict[str, str]] = {
+    "auto_compact": "context",
+    "compact_callback": "context",
+    "compact_keep_first": "context",
+    "compact_keep_last": "context",
+    "compact_strategy": "context",
+    "compact_threshold": "context",
+    "compaction": "context",
+    "context_callback": "context_callback",
+    "context_filter": "context_callback",
+    "context_strategy": "context",
+    "model": "model",
+    "model_tier": "model",
+    "nudge": "nudge",
+    "prompts": "nudge",
+    "provider": "model",
+    "reasoning_effort": "reasoning",
+    "reasoning_policy": "reasoning",
+    "reasoning_scale": "reasoning",
+    "reasoning_task": "reasoning",
+    "thinking": "reasoning",
+}

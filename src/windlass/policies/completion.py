@@ -99,7 +99,7 @@ class CompletionOptions(OptionGroup, frozen=True, kw_only=True):
     """The word with which the model ends the run; None: there is none."""
     max_nudges: Annotated[int, Option(number(0, whole=True))] = 8
     """Nudges in a row after which the run is stuck."""
-    nudge: Annotated[str | None, Option(text)] = None
+    nudge: Annotated[str | None, Option(text, choice="nudge")] = None
     """What a model that only talks is told."""
     turn_policy: Annotated[
         TurnPolicy | None,
@@ -107,12 +107,15 @@ class CompletionOptions(OptionGroup, frozen=True, kw_only=True):
     ] = None
     """What a turn should look like."""
     stop_after_successful_tools: Annotated[
-        tuple[str, ...] | None, Option(optional(texts), accepts="Sequence[str] | None")
+        tuple[str, ...] | None,
+        Option(optional(texts), accepts="Sequence[str] | None", in_file=False),
     ] = None
     """Tools that end the run by working."""
     require_successful_tools: Annotated[
         tuple[tuple[str, ...], ...] | None,
-        Option(optional(_check_required), accepts="Sequence[str | Sequence[str]] | None"),
+        Option(
+            optional(_check_required), accepts="Sequence[str | Sequence[str]] | None", in_file=False
+        ),
     ] = None
     """Tools that must have worked before the run is done; of a nested list any one."""
 

@@ -39,6 +39,8 @@ _MOST: Final = 16  # frames that are kept at hand
 class ContextCallbackOptions(OptionGroup, frozen=True, kw_only=True):
     """A function of yours before every model call."""
 
+    choice: ClassVar[str | None] = "context_callback"
+
     context_callback: Annotated[Callable[..., Any] | None, Option(function)] = None
     """It may show the model other messages, or another system prompt, for that call."""
     context_filter: Annotated[Callable[..., Any] | None, Option(function)] = None

@@ -166,6 +166,8 @@ class PromptOptions(OptionGroup, frozen=True, kw_only=True):
             check_prompts,
             aliases=("prompt_overrides",),
             accepts="Mapping[str, PromptSource] | None",
+            in_file=False,
+            choice="nudge",
         ),
     ] = None
     """Prompts by id: a path, `{"text": …}`, `{"path": …}` or a function that writes it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -52,6 +52,8 @@ def _check_compaction(name: str, value: Any) -> Compaction | None:
 
 class CompactionOptions(OptionGroup, frozen=True, kw_only=True):
     """How the view is kept small."""
+
+    choice: ClassVar[str | None] = "context"
 
     compaction: Annotated[
         Compaction | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 import msgspec
 
@@ -92,6 +92,8 @@ def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, Check])
 
 class StrategyOptions(OptionGroup, frozen=True, kw_only=True):
     """How a conversation is kept short, in the manner of a runner."""
+
+    choice: ClassVar[str | None] = "context"
 
     context_strategy: Annotated[
         ContextStrategy | None,

@@ -32,6 +32,7 @@ class PreviewOptions(OptionGroup, frozen=True, kw_only=True):
             _check_plan,
             accepts="str | EffectPlan | None",
             flags=(Flag(metavar="ID", begins=True, note="Anything else parks the run."),),
+            in_file=False,
         ),
     ] = None
     """The approved plan whose effects the run does. `out.plan` of a preview, or the id of its session."""

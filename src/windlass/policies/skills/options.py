@@ -188,10 +188,11 @@ class SkillOptions(OptionGroup, frozen=True, kw_only=True):
     )
     """The skills: a registry, a skill, several, or folders with a SKILL.md each."""
     skill_match: Annotated[
-        SkillMatch | None, Option(_check_match, accepts="dict[str, Any] | SkillMatch | None")
+        SkillMatch | None,
+        Option(_check_match, accepts="dict[str, Any] | SkillMatch | None", in_file=False),
     ] = None
     """How skills are chosen."""
     working_files: Annotated[
-        tuple[str, ...], Option(_check_files, accepts="str | Sequence[str]")
+        tuple[str, ...], Option(_check_files, accepts="str | Sequence[str]", in_file=False)
     ] = ()
     """Files that are worked on: skills are matched with their paths."""
