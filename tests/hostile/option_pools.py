@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, Literal
 
 import windlass as w
+from tests.hostile.pool_derivation import (
+    HALF,
+    HUGE,
+    JUNK,
+    NO_DICT,
+    NO_FUNCTION,
+    NO_LIST,
+    NO_TEXT,
+    NO_WHOLE,
+    Angry,
+    Pool,
+    cycle,
+    derive_pool,
+    keys,
+)
 from windlass.loop.abort import Abort
 from windlass.loop.policy import Policy
+from windlass.options.index import ALIASES, NAMES, OF_A_RUN
+from windlass.options.parse import find_option
 from windlass.testing import scripted
-
-HUGE = 10**400
-HALF = "half a \ud83d character"
-
-
-class Angry:
-    """An object that answers every question with an error."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no repr")
-
-    __str__ = __repr__
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("no truth")
-
-    def __eq__(self, other: object) -> bool:
-        raise RuntimeError("no equality")
-
-    __hash__ = object.__hash__
 
 
 class Plain(Policy[None]):
@@ -53,69 +49,8 @@ def look(what: str) -> str:
     return what
 
 
-def cycle() -> list[Any]:
-    """Build a list that holds itself."""
-    ring: list[Any] = []
-    ring.append(ring)
-    return ring
-
-
-JUNK: list[Any] = [
-    b"bytes",
-    object(),
-    Angry(),
-    cycle(),
-    {1: 2},
-    [None],
-    ...,
-    Fraction(1, 3),
-    1j,
-    type,
-    print,
-    frozenset({1}),
-    memoryview(b"x"),
-    [[[[[]]]]],
-    {"a": {"b": [Angry()]}},
-    NotImplemented,
-]
-_NO_NUMBER: list[Any] = ["5", "", math.nan, True, False, "x" * 5000, *JUNK]
-_NO_WHOLE: list[Any] = [*_NO_NUMBER, 1.5, math.inf, -math.inf, -1, -HUGE, 2**63, HUGE]
-_NO_FLAG: list[Any] = [None, 0, 1, "true", "", math.nan, *JUNK]
-_NO_TEXT: list[Any] = ["", 5, 1.5, True, HALF, *JUNK]
-_NO_LIST: list[Any] = ["", 5, True, HALF, b"x", object(), Angry(), {"a": 1}, cycle()]
-
-_NO_FUNCTION: list[Any] = [5, "f", [], {}, b"x", object(), Angry(), True]
-
-Pool = tuple[list[Any], list[Any]]
-
-
-def whole(low: int, none: bool = True) -> Pool:
-    """Build the pool of a whole number from `low` on."""
-    below = [0] if low > 0 else []
-    bad = [*_NO_WHOLE, *below] if none else [*_NO_WHOLE, *below, None]
-    return [low, low + 1, 10_000, *([None] if none else [])], bad
-
-
-def number(low: float, high: float) -> Pool:
-    """Build the pool of a number in a range."""
-    bad = [*_NO_NUMBER, math.inf, -math.inf, low - 1, high + 1, HUGE, -HUGE]
-    return [low, high, (low + high) / 2, None], bad
-
-
-SECONDS: Pool = ([0.5, 30, 120.0, None], [*_NO_NUMBER, math.inf, -1, -math.inf, HUGE])
-FLAG: Pool = ([True, False], _NO_FLAG)
-TEXT: Pool = (["one", "zwei ß", "x" * 1000], [*_NO_TEXT, None])
-NAME: Pool = (["one", "two", None], _NO_TEXT)
-
 CALL: dict[str, Pool] = {
-    "max_tokens": whole(1),
-    "temperature": number(0, 2),
-    "top_p": number(0, 1),
-    "top_k": whole(1),
-    "stop": (["x", ["x", "y"], ("x",), None], ["", [""], [1], [HALF], 5, *_NO_LIST]),
-    "seed": ([0, -5, 2**62, None], [*_NO_NUMBER, 1.5, math.inf, HUGE, -HUGE]),
-    "frequency_penalty": number(-2, 2),
-    "presence_penalty": number(-2, 2),
+    "stop": (["x", ["x", "y"], ("x",), None], ["", [""], [1], [HALF], 5, *NO_LIST]),
     "tool_choice": (
         ["auto", "none", "required", {"name": "add"}, None],
         ["any", "", {"name": 5}, {"nam": "add"}, {}, {"name": "add", "x": 1}, HALF, 5, True, *JUNK],
@@ -167,8 +102,6 @@ CALL: dict[str, Pool] = {
             *JUNK,
         ],
     ),
-    "stream": FLAG,
-    "timeout": SECONDS,
     "messages": (
         [["hi"], [w.Message("user", "hi")], [{"role": "user", "content": "hi"}], None],
         [
@@ -249,32 +182,9 @@ CALL: dict[str, Pool] = {
     ),
 }
 
-#: What is no dict of settings, and no flag either.
-_NO_DICT: list[Any] = [
-    5,
-    1.5,
-    math.nan,
-    "x",
-    HALF,
-    {1: 2},
-    {HALF: 1},
-    {"": 1},
-    [("a", 1)],
-    *JUNK[:4],
-]
-_NO_WORDS: list[Any] = [5, [], [""], [HALF], [5], {"a": 1}, *JUNK[:4]]
 _PATHS: list[Any] = [5, [5], [HALF], {"a": 1}, True, *JUNK[:4]]
 _PAD: dict[str, Any] = {"goals": [{"text": "a roof"}], "facts": [], "open_items": ["x"], "refs": []}
 _SKILL: dict[str, Any] = {"name": "ship", "description": "ship a release", "prompt": "Slowly."}
-
-
-def keys(
-    right: dict[str, Any], wrong: dict[str, list[Any]], beside: dict[str, Any] | None = None
-) -> list[Any]:
-    """Build dicts with each wrong value of each key, and with an unknown key."""
-    beside = beside or {}
-    bad = [{**beside, key: value} for key, values in wrong.items() for value in values]
-    return [*bad, *[{**beside, f"{key}_": value} for key, value in right.items()]]
 
 
 CONTEXT: dict[str, Pool] = {
@@ -296,12 +206,12 @@ CONTEXT: dict[str, Pool] = {
             "",
             "hybird",
             "custom",
-            *_NO_DICT,
+            *NO_DICT,
             *keys(
                 {"strategy": "none"},
                 {
                     "strategy": ["x", 5],
-                    "keep_last_n": _NO_WHOLE,
+                    "keep_last_n": NO_WHOLE,
                     "policy": [
                         5,
                         "x",
@@ -320,16 +230,13 @@ CONTEXT: dict[str, Pool] = {
     ),
     "auto_compact": (
         [True, False, {"keep_last_n": 3}, {"strategy": "truncate"}, None],
-        ["", "x", *_NO_DICT, {"keep_last_n": -1}],
+        ["", "x", *NO_DICT, {"keep_last_n": -1}],
     ),
     "compact_strategy": (
         ["hybrid", "truncate", "summarize_middle", "summarize_all", "none", None],
         ["", "Hybrid", "custom", 5, True, HALF, *JUNK],
     ),
-    "compact_threshold": whole(1),
-    "compact_keep_first": whole(0, none=False),
-    "compact_keep_last": whole(0),
-    "compact_callback": ([lambda archived, reminders, policy: "short", None], _NO_FUNCTION),
+    "compact_callback": ([lambda archived, reminders, policy: "short", None], NO_FUNCTION),
     "transcript_projection": (
         [
             "clean_tool_repair",
@@ -350,26 +257,25 @@ CONTEXT: dict[str, Pool] = {
             {"keep_last": 3},
             {"policy": "custom"},
             {"policy": "summary_prefix", "roots": ["x"]},
-            *_NO_DICT,
+            *NO_DICT,
             *keys(
                 {"keep_last": 1},
                 {
-                    "keep_last": _NO_WHOLE,
-                    "window_turns": [0, *_NO_WHOLE],
-                    "roots": _NO_LIST,
-                    "min_chars": _NO_WHOLE,
+                    "keep_last": NO_WHOLE,
+                    "window_turns": [0, *NO_WHOLE],
+                    "roots": NO_LIST,
+                    "min_chars": NO_WHOLE,
                 },
                 {"policy": "reachability_gc"},
             ),
         ],
     ),
-    "context_callback": ([lambda ctx: None, lambda ctx: ctx.messages, None], _NO_FUNCTION),
-    "context_filter": ([lambda ctx: {"messages": ctx.visible_messages}, None], _NO_FUNCTION),
+    "context_callback": ([lambda ctx: None, lambda ctx: ctx.messages, None], NO_FUNCTION),
+    "context_filter": ([lambda ctx: {"messages": ctx.visible_messages}, None], NO_FUNCTION),
     "message_decorator": (
         [lambda message, context: None, lambda message, context: message, None],
-        _NO_FUNCTION,
+        NO_FUNCTION,
     ),
-    "timestamp_messages": FLAG,
     "scratchpad": (
         [
             True,
@@ -383,13 +289,13 @@ CONTEXT: dict[str, Pool] = {
             None,
         ],
         [
-            *_NO_DICT,
+            *NO_DICT,
             *keys(
                 {"recite": True},
                 {
                     "enabled": [1, "x"],
                     "recite": [1],
-                    "reorganize_every": _NO_WHOLE,
+                    "reorganize_every": NO_WHOLE,
                     "max_recent_messages": [1_001, -1],
                     "schema_retries": [11, -1],
                     "initial": [
@@ -455,13 +361,13 @@ CONTEXT: dict[str, Pool] = {
             None,
         ],
         [
-            *_NO_DICT,
+            *NO_DICT,
             {"prune_classes": ["read_only"], "keep_classes": ["read_only"]},
             *keys(
                 {"mode": "safe"},
                 {
                     "enabled": [1],
-                    "window_turns": [0, *_NO_WHOLE],
+                    "window_turns": [0, *NO_WHOLE],
                     "mode": ["", "bold", 5],
                     "hard_keep": ["add", [5], [HALF]],
                     "prune_classes": [["reading"], "read_only", [5]],
@@ -480,7 +386,7 @@ CONTEXT: dict[str, Pool] = {
             None,
         ],
         [
-            *_NO_DICT,
+            *NO_DICT,
             {"agent.nudge": 5},
             {"agent.nudge": {}},
             {"agent.nudge": {"text": ""}},
@@ -497,7 +403,7 @@ CONTEXT: dict[str, Pool] = {
     ),
     "prompt_overrides": (
         [{"agent.closing_answer": {"text": "End."}}, None],
-        [*_NO_DICT, {"x": {"text": "a"}}],
+        [*NO_DICT, {"x": {"text": "a"}}],
     ),
     "on_session_start": (
         [
@@ -542,7 +448,7 @@ CONTEXT: dict[str, Pool] = {
         [
             True,
             False,
-            *_NO_DICT,
+            *NO_DICT,
             {},
             {"type": "window"},
             {"type": "sliding-window"},
@@ -571,12 +477,12 @@ OF_SKILLS: dict[str, Pool] = {
         ],
         [
             True,
-            *_NO_DICT,
+            *NO_DICT,
             {"strategy": "host"},
             {"matcher": lambda query: []},
             {"strategy": "words"},
             {"invoke": ["nobody"]},
-            *keys({"top_n": 2}, {"top_n": [0, *_NO_WHOLE], "sticky": [1], "invoke": [[5]]}),
+            *keys({"top_n": 2}, {"top_n": [0, *NO_WHOLE], "sticky": [1], "invoke": [[5]]}),
         ],
     ),
     "working_files": ([["a.py", "b/c.md"], "a.py", []], _PATHS),
@@ -587,7 +493,7 @@ AUTHORITY: dict[str, Pool] = {
         [
             True,
             False,
-            *_NO_DICT,
+            *NO_DICT,
             *keys(
                 {"tools": ["x"]},
                 {"tools": ["x", [5], [HALF]], "side_effect_level": ["", "low", 5, True]},
@@ -608,7 +514,7 @@ AUTHORITY: dict[str, Pool] = {
         [
             True,
             False,
-            *_NO_DICT,
+            *NO_DICT,
             {"allow": 5},
             {"allow": [5]},
             {"allow": {5: "x"}},
@@ -638,7 +544,7 @@ AUTHORITY: dict[str, Pool] = {
         [
             True,
             False,
-            *_NO_DICT,
+            *NO_DICT,
             {"rules": 5},
             {"rules": [5]},
             {"rules": [{}]},
@@ -673,7 +579,7 @@ AUTHORITY: dict[str, Pool] = {
             None,
         ],
         [
-            *_NO_DICT,
+            *NO_DICT,
             *keys(
                 {"mode": "ask"},
                 {"mode": ["", "warn", 5], "trust_prompt": [1, "x"], "unlabelled": ["x", 5]},
@@ -683,12 +589,8 @@ AUTHORITY: dict[str, Pool] = {
     "plan": ([None], ["", " ", 5, True, {}, [], b"x", object(), Angry()]),
 }
 
-LOOP: dict[str, Pool] = {
-    **CALL,
-    **CONTEXT,
-    **AUTHORITY,
-    "tool_format": (["native", "text", None], ["xml", "", "Native", 5, True, HALF, *JUNK]),
-    "session_id": NAME,
+OF_RUNS: dict[str, Pool] = {
+    "session_id": (["one", "two", None], NO_TEXT),
     "store": (
         ["memory:", None],
         [
@@ -719,14 +621,8 @@ LOOP: dict[str, Pool] = {
         [w.Caller("ann", roles=("x",)), None],
         [5, "ann", object(), Angry(), {"user": "x"}, w.Caller(HALF)],
     ),
-    "loop_until_done": FLAG,
     "done_sentinel": (["##END##", "{x}", "%s", None], ["", "  ", 5, True, HALF, *JUNK]),
-    "max_iterations": whole(1, none=False),
-    "max_nudges": whole(0, none=False),
-    "nudge": (["go on", "{sentinel}"], [*_NO_TEXT, None]),
-    "max_concurrent_tools": whole(1, none=False),
-    "max_calls_per_reply": whole(1, none=False),
-    "token_budget": whole(1),
+    "nudge": (["go on", "{sentinel}"], [*NO_TEXT, None]),
     "budget": (
         [{"usd": 1.0}, {"tokens": 1000, "seconds": 5}, w.Budget(usd=1), {}, None],
         [
@@ -752,7 +648,6 @@ LOOP: dict[str, Pool] = {
             {"iterations": [1]},
         ],
     ),
-    "closing_answer": FLAG,
     "llm_options": (
         [{}, {"temperature": 1.0}, {"max_tokens": 5}, None],
         [
@@ -772,13 +667,6 @@ LOOP: dict[str, Pool] = {
             {("a",): 1},
         ],
     ),
-    "eager_tools": FLAG,
-    "tool_timeout": SECONDS,
-    "tool_result_max_bytes": whole(200, none=False),
-    "tool_arg_validation": (
-        ["strict", "lenient", "none"],
-        ["Strict", "", None, 5, True, HALF, *JUNK],
-    ),
     "policies": (
         [[], [Plain()], (Plain(),)],
         [
@@ -796,17 +684,11 @@ LOOP: dict[str, Pool] = {
             cycle(),
         ],
     ),
-    "name": NAME,
-    "run_id": NAME,
-    "profile": (["researcher", "completer", None], ["", "verifer", 5, True, HALF, *JUNK]),
-    "schema_retries": ([0, 3, 100], [*_NO_WHOLE, 101, None]),
-    "tool_retries": ([0, 2, 100], [*_NO_WHOLE, 101, None]),
-    "tool_backoff_ms": ([0, 0.5, 1000], [*_NO_NUMBER, None, -1, math.inf, HUGE]),
     "tool_caller": (
         [lambda asked, next: next(asked), w.default_tool_caller(), w.with_dry_run(), None],
         [5, "f", [], {}, b"x", object(), Angry(), type, w.with_retry(), w.default_llm_caller()],
     ),
-    "consent": ([lambda asked: True, lambda asked: Angry(), None], _NO_FUNCTION),
+    "consent": ([lambda asked: True, lambda asked: Angry(), None], NO_FUNCTION),
     "rate_limit": (
         [{}, {"max_calls": 0}, {"max_calls": 3, "message": "no"}, None],
         [
@@ -849,10 +731,9 @@ LOOP: dict[str, Pool] = {
             Angry(),
         ],
     ),
-    "audit_sink": ([lambda record: None, lambda record: 1 / 0, None], _NO_FUNCTION),
-    "telemetry": ([lambda record: Angry(), None], _NO_FUNCTION),
-    "handoff_sink": ([lambda record: None, None], _NO_FUNCTION),
-    "prefetch_next_turn": FLAG,
+    "audit_sink": ([lambda record: None, lambda record: 1 / 0, None], NO_FUNCTION),
+    "telemetry": ([lambda record: Angry(), None], NO_FUNCTION),
+    "handoff_sink": ([lambda record: None, None], NO_FUNCTION),
     "progress_tool": (
         [True, False, {}, {"name": "tell"}, {"system_prompt_nudge": None}, w.ProgressTool(), None],
         [
@@ -870,18 +751,11 @@ LOOP: dict[str, Pool] = {
             [1],
         ],
     ),
-    "post_turn_callback": ([lambda turn: None, lambda turn: "more", None], _NO_FUNCTION),
+    "post_turn_callback": ([lambda turn: None, lambda turn: "more", None], NO_FUNCTION),
     "llm_transcript_dir": ([None], ["", 5, True, HALF, "a\0b", "/dev/null/x", *JUNK]),
 }
-_OTHERS = {"max_iterations": "max_turns", "token_budget": "max_token_budget"}
-_ONE_RUN = ("messages", "run_id")
-AGENT: dict[str, Pool] = {
-    _OTHERS.get(name, name): pool for name, pool in LOOP.items() if name not in _ONE_RUN
-}
-AGENT["token_budget"] = LOOP["token_budget"]
 _NAMES: list[Any] = ["add", 5, [5], [""], [HALF], {"add": 1}, True, b"add", *JUNK]
-AGENT |= {
-    "role": NAME,
+OF_AGENTS: dict[str, Pool] = {
     "allowed_tools": ([["add", "look"], ("add", "no such"), None], _NAMES),
     "disallowed_tools": ([[], ["no such"], ("ad",), None], _NAMES),
     "output": (
@@ -892,28 +766,89 @@ AGENT |= {
         [None, object],
         [5, "Db", HALF, True, [int], Angry(), object(), print, {"a": int}],
     ),
+    "deps": ([None, 5, Angry(), object()], []),
+}
+OF_MODELS: dict[str, Pool] = {
+    # a name goes with a model's name, and the tests give a Model
+    "provider": ([None], ["mock", "nobody", *NO_TEXT]),
+    "model_tier": ([None], ["small", "tiny", *NO_TEXT]),
+    "llm_caller": (
+        [w.default_llm_caller(), None],
+        [5, "f", [], {}, b"x", object(), Angry(), type, w.Model, scripted("x")],
+    ),
+    "reasoning_policy": (["auto", "off", "low", False], ["", "on", 5, HALF, None, 1.5, *JUNK]),
+    "response_format": (["text", None], ["", "xml", "JSON", 5, True, HALF, *JUNK]),
+    "schema": ([None, str], [5, "int", HALF, True, [int], object(), Angry()]),
+    "transcript": ([None], [5, "x", HALF, [], [1], True, 1.5, b"x", object(), Angry()]),
+}
+OF_ENDINGS: dict[str, Pool] = {
+    # they come in this order
+    "loop_detect_warn": ([0, 1, 2], [*NO_WHOLE, None, 10_000]),
+    "loop_detect_block": ([3], [*NO_WHOLE, None, 0, 10_000]),
+    "loop_detect_skip": ([4, 10_000], [*NO_WHOLE, None, 0, 1]),
+    "verify_completion": (
+        [lambda *_: True, [lambda *_: True], None],
+        [5, "f", [], [5], [print, 5], {}, True, b"x", object(), Angry(), cycle()],
+    ),
+    "require_successful_tools": (
+        [["add"], [["add", "look"]], ("add",), None],
+        ["add", 5, True, {"add": 1}, [5], [[]], [""], [HALF], [[5]], b"x", object(), Angry()],
+    ),
+    "iteration_budget": (
+        ["fixed", "adaptive", {}, {"max": 4, "initial": 2}, w.IterationBudget(), None],
+        [
+            "",
+            "adaptiv",
+            True,
+            False,
+            *[value for value in NO_DICT if not isinstance(value, str)],
+            {"initial": 5, "max": 2},
+            {"mode": "adaptive", "extend_by": 0},
+            *keys(
+                {"mode": "fixed"},
+                {"mode": ["x", 5], "initial": [0, *NO_WHOLE], "max": [0, *NO_WHOLE]},
+            ),
+        ],
+    ),
+}
+#: The values of options whose check does not say what it takes, by name; all others are derived.
+OWN: dict[str, Pool] = {
+    **CALL,
+    **CONTEXT,
+    **OF_SKILLS,
+    **AUTHORITY,
+    **OF_RUNS,
+    **OF_AGENTS,
+    **OF_MODELS,
+    **OF_ENDINGS,
+}
+#: Options that the sets of a door leave out, and why.
+LEFT_OUT: dict[str, str] = {
+    "model": "every set has one; `MODELS` has the wrong ones",
+    "skill_match": "it needs skills beside it: `OF_SKILLS`",
+    "working_files": "it needs skills beside it: `OF_SKILLS`",
 }
 
-RUN: dict[str, Pool] = {
-    "deps": ([None, 5, Angry(), object()], []),
-    "session_id": NAME,
-    "caller": LOOP["caller"],
-    "abort": LOOP["abort"],
-    "timeout": SECONDS,
-    "run_id": NAME,
-    "store": LOOP["store"],
-    "on_event": LOOP["on_event"],
-    "on_tool_call": LOOP["on_event"],
-    "on_tool_result": LOOP["on_event"],
-    "on_message": LOOP["on_event"],
-    "on_warning": LOOP["on_event"],
-    "on_trace": LOOP["on_event"],
-    "task_id": NAME,
-    "trace_agent": NAME,
-    "max_turns": LOOP["max_iterations"],
-    "temperature": LOOP["temperature"],
-    "tools": LOOP["tools"],
-}
+
+def pool_of(name: str) -> Pool | None:
+    """Right and wrong values of an option; None: somebody has to write them."""
+    own = ALIASES.get(name, name)
+    if name in OWN or own in OWN:
+        return OWN.get(name) or OWN[own]
+    return derive_pool(find_option(own).check)
+
+
+def pools_at(door: Literal["loop", "agent", "run", "call"]) -> dict[str, Pool]:
+    """The values of every option that a door takes."""
+    taken = [name for name in sorted(NAMES[door]) if ALIASES.get(name, name) not in LEFT_OUT]
+    known = {name: pool for name in taken if (pool := pool_of(name)) is not None}
+    if door == "run":  # None is what the agent says, where it says something
+        for name in OF_A_RUN & known.keys():
+            known[name] = known[name][0], [one for one in known[name][1] if one is not None]
+    if door == "call":  # more need a schema beside them
+        known["schema_retries"] = [0], known["schema_retries"][1]
+    return known
+
 
 SYSTEMS: Pool = (["be brief", "", "{x} %s", None], [5, b"x", HALF, object(), Angry(), ["x"], True])
 PROMPTS: Pool = (

@@ -18,14 +18,22 @@ from tests.hostile.helpers import (
     shown,
     watchdog,
 )
+from tests.hostile.pool_derivation import derive_pool
 from windlass.engine import environment as runtimes
 from windlass.errors import BadRequest, ConfigError
+from windlass.options.checks import anything
+from windlass.options.index import ALIASES, CHOICES, GROUPS
+from windlass.options.parse import find_option
 from windlass.runtime.runtime import Runtime
 from windlass.testing import ScriptedModel, scripted
 
 #: CI tries a part of the sets; `make prove-options` all.
 PROVE_OPTIONS = os.environ.get("WINDLASS_PROVE_OPTIONS") == "1"
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:persistent is now:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.* is deprecated; use :DeprecationWarning"),
+]
 Door = Callable[[Any, Any, Any, dict[str, Any]], Awaitable[Any]]
 
 
@@ -51,11 +59,11 @@ async def _call(model: Any, prompt: Any, system: Any, options: dict[str, Any]) -
 
 
 DOORS: dict[str, tuple[Door, Mapping[str, pools.Pool]]] = {
-    "agent_loop": (_loop, pools.LOOP),
-    "Agent": (_agent, pools.AGENT),
-    "Agent.run": (_run, pools.RUN),
-    "Agent.stream": (_stream, pools.RUN),
-    "llm_call": (_call, pools.CALL),
+    "agent_loop": (_loop, pools.pools_at("loop")),
+    "Agent": (_agent, pools.pools_at("agent")),
+    "Agent.run": (_run, pools.pools_at("run")),
+    "Agent.stream": (_stream, pools.pools_at("run")),
+    "llm_call": (_call, pools.pools_at("call")),
 }
 CONTRADICTIONS: dict[str, list[dict[str, Any]]] = {
     "agent_loop": [
@@ -84,21 +92,18 @@ CONTRADICTIONS: dict[str, list[dict[str, Any]]] = {
     "llm_call": [{"provider": "mock"}, {"tool_choice": "required", "tools": ()}, {"system": "two"}],
 }
 #: Of these one at a time: two say different things, or one says that the other is not wanted.
-ALONE = (
-    (
-        "context_strategy",
-        "compaction",
-        "auto_compact",
-        "compact_strategy",
-        "compact_threshold",
-        "compact_keep_first",
-        "compact_keep_last",
-        "compact_callback",
-    ),
-    ("context_callback", "context_filter"),
-    ("prompts", "prompt_overrides", "nudge"),
+ALONE: tuple[frozenset[str], ...] = tuple(
+    frozenset(name for name in all_names if CHOICES.get(ALIASES.get(name, name)) == choice)
+    for all_names in [frozenset(CHOICES) | frozenset(ALIASES)]
+    for choice in sorted(set(CHOICES.values()))
 )
 STATUSES = {"done", "stuck", "budget_exhausted", "suspended"}
+#: How a run may also end with these: the model agrees with no judge, and calls no tool.
+ENDS = {
+    "done_judge": "verify_exhausted",
+    "verify_completion_judge": "verify_capped",
+    "require_successful_tools": "failed",
+}
 
 
 class Case:
@@ -132,7 +137,7 @@ class Case:
         if isinstance(options.get("tool_choice"), dict):
             options.pop("output", None)
         for group in ALONE:
-            given = [name for name in group if name in options]
+            given = [name for name in options if name in group]
             for name in given[1:]:
                 del options[name]
         if options.get("loop_until_done"):
@@ -203,7 +208,8 @@ async def attempt(door: Door, case: Case, met: Tally) -> None:
         assert result.text == "fine"
         met.valid("reply")
         return
-    assert result.status in STATUSES, f"{result.status} {result.error} for {case!r}"
+    ends = STATUSES | {ENDS[name] for name in case.options if name in ENDS}
+    assert result.status in ends, f"{result.status} {result.error} for {case!r}"
     await readable(result._run.store, result.session_id)
     met.valid(result.status)
 
@@ -222,14 +228,12 @@ async def sweep(name: str, count: int, seed: int) -> None:
     met.report(count)
 
 
-@pytest.mark.filterwarnings("ignore:persistent is now:DeprecationWarning")
 @pytest.mark.parametrize("name", DOORS)
 async def test_option_sets(name: str) -> None:
     await sweep(name, 500, seed=1)
 
 
 @pytest.mark.deep
-@pytest.mark.filterwarnings("ignore:persistent is now:DeprecationWarning")
 @pytest.mark.parametrize("name", DOORS)
 async def test_many_option_sets(name: str) -> None:
     for seed in range(2, 12 if PROVE_OPTIONS else 5):
@@ -265,11 +269,55 @@ async def test_every_wrong_value_about_skills(name: str) -> None:
 
 
 def test_every_option_of_context_and_authority_has_its_pool() -> None:
-    assert set(pools.CONTEXT) | set(pools.OF_SKILLS) == option_areas.CONTEXT
-    assert set(pools.AUTHORITY) == option_areas.AUTHORITY
-    assert "dry_run" in pools.LOOP
-    for right, wrong in (pools.CONTEXT | pools.OF_SKILLS | pools.AUTHORITY).values():
-        assert right and len(wrong) > 5
+    assert set(pools.OWN) >= option_areas.AUTHORITY
+    for name in option_areas.CONTEXT | option_areas.AUTHORITY | {"dry_run"}:
+        pool = pools.pool_of(name)
+        assert pool is not None
+        assert pool[0] and len(pool[1]) > 5
+
+
+def missing_pool(name: str) -> str | None:
+    """What to write for an option that has no usable right and wrong values."""
+    pool, check = pools.pool_of(name), find_option(ALIASES.get(name, name)).check
+    example = f'"{name}": ([True, None], [5, "x", *JUNK])'
+    where = f"add it to OWN in tests/hostile/option_pools.py, such as {example}"
+    if pool is None:
+        said = getattr(check, "__name__", type(check).__name__)
+        return f"the option {name} is checked by {said}, which does not say what it takes: {where}"
+    right, wrong = pool
+    if not right or (check is not anything and len(wrong) <= 5):
+        return f"the option {name} has {len(right)} right and {len(wrong)} wrong values: {where}"
+    return None
+
+
+@pytest.mark.parametrize("name", sorted({*GROUPS, *ALIASES}))
+def test_every_option_has_its_pool(name: str) -> None:
+    problem = missing_pool(name)
+    assert problem is None, problem
+
+
+@pytest.mark.parametrize("name", sorted(set(pools.OWN)))
+def test_every_pool_is_that_of_an_option(name: str) -> None:
+    assert name in GROUPS or name in ALIASES, f"there is no option {name}: take its pool out of OWN"
+
+
+def test_a_new_option_without_values_is_told_what_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(pools.OWN, "skills")
+    assert "add it to OWN in tests/hostile/option_pools.py" in str(missing_pool("skills"))
+    monkeypatch.setitem(pools.OWN, "skills", ([], []))
+    assert "0 right and 0 wrong values" in str(missing_pool("skills"))
+
+
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_a_derived_pool_agrees_with_its_check(name: str) -> None:
+    """What the check takes alone; the sets below try the same through the doors."""
+    check = find_option(name).check
+    right, wrong = derive_pool(check) or ([], [])
+    for value in right:
+        check(name, value)
+    for value in wrong:
+        with pytest.raises(ConfigError):
+            check(name, value)
 
 
 @pytest.mark.parametrize("name", DOORS)

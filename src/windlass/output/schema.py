@@ -58,6 +58,10 @@ def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | N
             f"{option} is a JSON Schema, a dict of fields, or a type that has one, "
             f"not {safe_repr(given)}{fix}"
         ) from None
+    except ConfigError:
+        raise
+    except Exception as error:  # an object may do what it likes when it is looked at
+        raise ConfigError(f"{option} is a type or a JSON Schema, not {safe_repr(given)}") from error
 
 
 def _expand_shorthand(given: Mapping[str, Any]) -> JsonObject:
