@@ -60,7 +60,7 @@ def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | N
         ) from None
     except ConfigError:
         raise
-    except Exception as error:  # an object may do what it likes when it is looked at
+    except Exception as error:  # an object may raise when it is inspected
         raise ConfigError(f"{option} is a type or a JSON Schema, not {safe_repr(given)}") from error
 
 
