@@ -224,6 +224,7 @@ _HOMES = {
     ),
     "tools.middleware.stack": ("ToolCaller", "default_tool_caller"),
     "tools.registry": ("tool_define", "tool_registry", "tool_select"),
+    "tools.roles": ("Content", "Stake", "Target"),
     "tools.search.options": ("ToolSearch",),
     "tools.tool": ("AgentInfo", "Parked", "Retry", "Tool", "ToolContext"),
     "usage": ("Usage",),

@@ -266,6 +266,9 @@ from windlass.tools.middleware.stack import default_tool_caller as default_tool_
 from windlass.tools.registry import tool_define as tool_define
 from windlass.tools.registry import tool_registry as tool_registry
 from windlass.tools.registry import tool_select as tool_select
+from windlass.tools.roles import Content as Content
+from windlass.tools.roles import Stake as Stake
+from windlass.tools.roles import Target as Target
 from windlass.tools.search.options import ToolSearch as ToolSearch
 from windlass.tools.tool import AgentInfo as AgentInfo
 from windlass.tools.tool import Parked as Parked

@@ -60,6 +60,8 @@ class FunctionTool(Tool, Generic[P, R]):
         self._unbound = _is_method(fn)
         self._plan = plan = _shared_plan(fn, name, self._unbound)
         self.is_async, self.wants_context = plan.is_async, plan.context is not None
+        if plan.roles:
+            self._add_roles(plan.roles)
         self._offer(plan.parameters, description or plan.description)
         self._typed = plan.typed
         if plan.unsure:
@@ -90,6 +92,12 @@ class FunctionTool(Tool, Generic[P, R]):
         bound._unbound = False
         bound._check = bound._first_check if self._checker is None else self._checker.is_valid
         return bound
+
+    def _add_roles(self, roles: Mapping[str, str]) -> None:
+        """Add the roles of the signature; what the annotations say of an argument wins."""
+        said: object = self.annotations.get("roles", {})
+        if is_mapping(said):  # if it is something else, whoever reads it says so
+            self.annotations = {**self.annotations, "roles": {**roles, **said}}
 
     def _misfits(self, arguments: JsonObject) -> tuple[str, ...]:
         try:

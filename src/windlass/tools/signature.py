@@ -18,6 +18,7 @@ from windlass.json_types import JsonObject
 from windlass.tools.arguments.validate import MOST_PROBLEMS, at
 from windlass.tools.docs import read_docs
 from windlass.tools.handlers import is_async, own, parameters_of, plain_function
+from windlass.tools.roles import RoleCollector, RoleName, TwoRoles
 from windlass.tools.schema.fields import names_around, put_default
 from windlass.tools.schema.shape import (
     Convert,
@@ -51,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     defaults: dict[str, Callable[[], Any]] = {}  # where the default itself is no value
     unsure: bool = False  # the schema is worth checking at once
     typed: bool = False  # arguments must be converted before the call
+    roles: dict[str, RoleName] = {}  # that the signature states, by the name of the argument
 
     def bind(self, arguments: JsonObject) -> JsonObject:
         """Copy the arguments and convert them to the types of the function."""
@@ -89,6 +91,7 @@ class _Reader:
         self.fn, self.name = fn, name
         self.target = plain_function(fn)
         self.shapes = Shapes()
+        self.roles = RoleCollector()
         self.properties: Json = {}
         self.required: list[str] = []
         self.found: JsonObject = {"converts": {}, "integers": [], "defaults": {}}
@@ -134,6 +137,7 @@ class _Reader:
             positional=tuple(positional),
             unsure=self.shapes.unsure,
             typed=bool(self.found["converts"]) or "others" in self.found,
+            roles=self.roles.found,
             **self.found,
         )
 
@@ -151,6 +155,7 @@ class _Reader:
         else:
             needed = default is one.empty
         shape = self._shape(one.name, hint)
+        self._collect_roles(one.name, hint)
         if default is None and hint is not one.empty and not nullable(shape.schema):
             shape = union([shape, self.shapes.of(None)], self.shapes.defs)
         schema = dict(shape.schema)
@@ -177,6 +182,7 @@ class _Reader:
             )
         if getattr(typing.get_origin(hint), "_name", None) == "Unpack":
             shape = self._shape(one.name, typing.get_args(hint)[0])
+            self._collect_roles(None, typing.get_args(hint)[0])
             whole = self.shapes.finish(shape.schema)
             for name, schema in whole["properties"].items():
                 part = _part_of(shape.convert, name)
@@ -186,6 +192,11 @@ class _Reader:
             self.shapes.defs.update(whole.get("$defs", {}))
             return False
         shape = self._shape(one.name, hint)
+        self._collect_roles(one.name, hint)
+        if one.name in self.roles.found:
+            raise self._wrong(
+                f"gives a role to **{one.name}, whose names nobody knows; name the parameters"
+            )
         if shape.convert is not None:
             self.found["others"] = shape.convert
         return shape.schema or True
@@ -206,6 +217,20 @@ class _Reader:
             raise self._wrong(
                 f"parameter {name!r} has type {where}, which JSON Schema cannot express; "
                 f"{error.fix or _USE}"
+            ) from None
+
+    def _collect_roles(self, name: str | None, hint: object) -> None:
+        """Take the roles that a hint states; without a name, those of its fields."""
+        try:
+            if name is None:
+                self.roles.collect_fields(hint)
+            else:
+                self.roles.collect(name, hint)
+        except TwoRoles as error:
+            first, second = [role.capitalize() for role in error.roles]
+            raise self._wrong(
+                f"gives {error.name!r} two roles, {first} and {second}; keep one of them (fields of one "
+                "name have one role: rename a field that has another)"
             ) from None
 
     def _wrong(self, what: str) -> ConfigError:
