@@ -159,11 +159,11 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def compile_field(
-    name: str, hint: object, required: bool, default: Callable[[], Any] | None, whose: str
+    name: str, hint: object, required: bool, default: Callable[[], Any] | None, label: str
 ) -> Field:
     """Compile the field of an annotation."""
     column, bare, nullable = _split_hint(hint)
-    kind = _kind(bare, name, whose)
+    kind = _kind(bare, name, label)
     to_db, from_db = _WAYS[kind]
     if isinstance(bare, type) and issubclass(bare, enum.Enum):
         to_db = _of_member(to_db)
@@ -203,25 +203,25 @@ def _split_hint(hint: Any) -> tuple[Column | None, Any, bool]:
             return column, hint, nullable
 
 
-def _kind(bare: object, name: str, whose: str) -> Kind:
+def _kind(bare: object, name: str, label: str) -> Kind:
     if isinstance(bare, type):
         if bare in _TYPES:
             return _TYPES[bare]
         if issubclass(bare, enum.Enum):
-            return _choices([member.value for member in bare], name, whose)
+            return _choices([member.value for member in bare], name, label)
     if typing.get_origin(bare) is Literal:
-        return _choices(list(typing.get_args(bare)), name, whose)
+        return _choices(list(typing.get_args(bare)), name, label)
     return "json"
 
 
-def _choices(values: list[Any], name: str, whose: str) -> Kind:
+def _choices(values: list[Any], name: str, label: str) -> Kind:
     found: set[type] = set(map(type, values))
     if found == {str}:
         return "text"
     if found == {int}:
         return "integer"
     raise ConfigError(
-        f"{whose}.{name}: its choices are of several types; use texts only, or whole numbers only"
+        f"{label}.{name}: its choices are of several types; use texts only, or whole numbers only"
     )
 
 

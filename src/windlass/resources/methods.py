@@ -65,32 +65,32 @@ def methods_of(plan: ResourcePlan) -> list[Verb]:
     elif isinstance(given, Sequence) and not isinstance(given, str):
         named = {name: {} for name in cast("Sequence[Any]", given)}
     else:
-        raise ConfigError(f"{plan.whose}.mcp_tools is a list of methods, not {safe_repr(given)}")
+        raise ConfigError(f"{plan.label}.mcp_tools is a list of methods, not {safe_repr(given)}")
     return [_method(plan, name, about) for name, about in named.items()]
 
 
 def _method(plan: ResourcePlan, name: object, about: object) -> Verb:
-    whose = f"{plan.whose}.mcp_tools"
+    label = f"{plan.label}.mcp_tools"
     if not is_mapping(about):
         raise ConfigError(
-            f"{whose}: {safe_repr(name)} is told about in a dict, not {safe_repr(about)}"
+            f"{label}: {safe_repr(name)} is told about in a dict, not {safe_repr(about)}"
         )
     options = about
     for key in options:
         if key not in _KEYS:
-            raise ConfigError(f"{whose}: {name!r} has no key {key!r}{nearest(str(key), _KEYS)}")
+            raise ConfigError(f"{label}: {name!r} has no key {key!r}{nearest(str(key), _KEYS)}")
     methods = [one for one in vars(plan.cls) if callable(getattr(plan.cls, one, None))]
     if not isinstance(name, str) or name.startswith("_") or not hasattr(plan.cls, name):
         raise ConfigError(
-            f"{whose}: there is no method {safe_repr(name)}{nearest(str(name), methods)}"
+            f"{label}: there is no method {safe_repr(name)}{nearest(str(name), methods)}"
         )
     if name in VERBS or name.startswith("allow_"):
-        raise ConfigError(f"{whose}: {name!r} is no method of your own; verbs go into `verbs`")
+        raise ConfigError(f"{label}: {name!r} is no method of your own; verbs go into `verbs`")
     method = read(plan, name)
     parameters = dict(method.signature.parameters)
     if options.get("parameters") is not None:
-        parameters = as_parameters(options["parameters"], f"{whose}: {name!r}")
-        Checker(parameters, f"{whose}: {name!r}")  # a wrong schema is a mistake of now
+        parameters = as_parameters(options["parameters"], f"{label}: {name!r}")
+        Checker(parameters, f"{label}: {name!r}")  # a wrong schema is a mistake of now
     if method.on_row:
         properties = {"id": id_schema(plan), **parameters["properties"]}
         required = ["id", *parameters.get("required", ())]
@@ -117,17 +117,17 @@ def read(plan: ResourcePlan, name: str) -> Method:
     on_row = inspect.isfunction(raw)
     function: Any = raw.__func__ if not on_row and hasattr(raw, "__func__") else raw
     if not inspect.isfunction(function):
-        raise ConfigError(f"{plan.whose}.{name} is no method; write `def {name}(self, tx, …)`")
+        raise ConfigError(f"{plan.label}.{name} is no method; write `def {name}(self, tx, …)`")
     waits = inspect.iscoroutinefunction(function)
     takes = "ctx" if waits else "tx"
     parameters = inspect.signature(function).parameters
     bound: Any = functools.partial(function, **{takes: None}) if takes in parameters else function
     if waits and takes not in parameters:
-        raise ConfigError(f"{plan.whose}.{name} is async and takes no ctx to commit with")
+        raise ConfigError(f"{plan.label}.{name} is async and takes no ctx to commit with")
     first = not isinstance(raw, staticmethod)
     signature = signature_of(bound, f"{name}_{plan.name}", method=first)
     if on_row and "id" in signature.parameters["properties"]:
-        raise ConfigError(f"{plan.whose}.{name} works on a row, whose id is given; rename its `id`")
+        raise ConfigError(f"{plan.label}.{name} works on a row, whose id is given; rename its `id`")
     hook = None
     if on_row:
         hook = f"allow_{name}" if hasattr(plan.cls, f"allow_{name}") else "allow_update"

@@ -101,11 +101,11 @@ def build_verbs(plan: ResourcePlan) -> list[Verb]:
     for verb in found:
         if len(verb.tool) > LONGEST_NAME:
             raise ConfigError(
-                f"{plan.whose}: the tool {safe_repr(verb.tool)} would have more than {LONGEST_NAME} "
+                f"{plan.label}: the tool {safe_repr(verb.tool)} would have more than {LONGEST_NAME} "
                 "characters; give the class a shorter path"
             )
         if verb.tool in names:
-            raise ConfigError(f"{plan.whose}: two of its tools are called {verb.tool!r}")
+            raise ConfigError(f"{plan.label}: two of its tools are called {verb.tool!r}")
         names.add(verb.tool)
     plan.made = found
     return found
@@ -282,7 +282,7 @@ def _alone(taken: dict[str, ResourcePlan], name: str, plan: ResourcePlan, what: 
     other = taken.setdefault(name, plan)
     if other is not plan:
         raise ConfigError(
-            f"{plan.cls.__module__}.{plan.whose} and {other.cls.__module__}.{other.whose} both have "
+            f"{plan.cls.__module__}.{plan.label} and {other.cls.__module__}.{other.label} both have "
             f"{what} {name!r}; give one of them another path, or tell the Runtime which resources it has"
         )
 
@@ -308,7 +308,7 @@ class Handle(Generic[R]):
         found = self._entry.verbs.get(name)
         if found is None:
             raise ConfigError(
-                f"{self._entry.plan.whose} offers no {safe_repr(name)}{nearest(name, self._entry.verbs)}"
+                f"{self._entry.plan.label} offers no {safe_repr(name)}{nearest(name, self._entry.verbs)}"
             )
         return found
 

@@ -102,21 +102,21 @@ class ResourcePlan:
 
     def __init__(self, cls: type[Row], name: str | None = None) -> None:
         self.cls = cls
-        self.whose = cls.__name__
-        self.name = path_to_name(name or cls.path or _snake(cls.__name__), self.whose)
-        self.table = identifier(cls.table or self.name, f"{self.whose}: the table")
+        self.label = cls.__name__
+        self.name = path_to_name(name or cls.path or _snake(cls.__name__), self.label)
+        self.table = identifier(cls.table or self.name, f"{self.label}: the table")
         self.layout: Layout | None = cls.__dict__.get("__windlass_layout__")
         self.fields = _fields(cls)
         self.by_name = {one.name: one for one in self.fields}
         self.names = tuple(self.by_name)
-        self.id = _id_field(self.by_name, self.whose)
-        self.verbs = _verbs(cls.verbs, self.whose)
-        self.limit = _limit(cls.max_limit, self.whose)
+        self.id = _id_field(self.by_name, self.label)
+        self.verbs = _verbs(cls.verbs, self.label)
+        self.limit = _limit(cls.max_limit, self.label)
         self.hooks: dict[str, bool] = {}
         for verb, hook in HOOKS.items():
             own = getattr(cls, hook)
             if inspect.iscoroutinefunction(own):
-                raise ConfigError(f"{self.whose}.{hook} answers at once; make it a plain def")
+                raise ConfigError(f"{self.label}.{hook} answers at once; make it a plain def")
             self.hooks[verb] = own is not getattr(Row, hook)
         base = next(each for each in cls.__mro__ if Row in each.__bases__)
         self.overridden = {
@@ -242,12 +242,12 @@ def quote_identifier(name: str) -> str:
     return f'"{name}"'
 
 
-def path_to_name(path: object, whose: str) -> str:
+def path_to_name(path: object, label: str) -> str:
     """Convert a path to a part of a tool's name: `shop/products` is `shop_products`."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", path).strip("_").lower() if isinstance(path, str) else ""
     if not name or not name[0].isalpha():
         raise ConfigError(
-            f"{whose}: {safe_repr(path)} gives no name for tools; set path to a word such as 'products'"
+            f"{label}: {safe_repr(path)} gives no name for tools; set path to a word such as 'products'"
         )
     return name
 
@@ -271,12 +271,12 @@ _RESERVED = {name for name in dir(Row) if not name.startswith("__")} | {*VERBS, 
 
 
 def _fields(cls: type[Row]) -> tuple[Field, ...]:
-    whose = cls.__name__
+    label = cls.__name__
     config = cls.__struct_config__
     plain = cls.__struct_encode_fields__ == cls.__struct_fields__ and config.tag is None
     if not plain or config.omit_defaults or config.array_like:
         raise ConfigError(
-            f"{whose}: its fields keep their names and places; leave out rename, tag, omit_defaults "
+            f"{label}: its fields keep their names and places; leave out rename, tag, omit_defaults "
             "and array_like"
         )
     hints = _hints(cls)
@@ -285,13 +285,13 @@ def _fields(cls: type[Row]) -> tuple[Field, ...]:
     for name, default, factory in zip(cls.__struct_fields__, *_defaults(cls), strict=True):
         if name in _RESERVED or name.startswith("_"):
             raise ConfigError(
-                f"{whose}.{name}: this name is Windlass's own; call the field another"
+                f"{label}.{name}: this name is Windlass's own; call the field another"
             )
-        identifier(name, f"{whose}: the field")
+        identifier(name, f"{label}: the field")
         if lower.setdefault(name.lower(), name) != name:
-            raise ConfigError(f"{whose}: {name!r} and {lower[name.lower()]!r} are one column")
+            raise ConfigError(f"{label}: {name!r} and {lower[name.lower()]!r} are one column")
         made = default if default is not None else factory
-        found.append(compile_field(name, hints[name], made is None, made, whose))
+        found.append(compile_field(name, hints[name], made is None, made, label))
     return tuple(found)
 
 
@@ -326,28 +326,28 @@ def _hints(cls: type[Row]) -> JsonObject:
     return hints
 
 
-def _id_field(fields: Mapping[str, Field], whose: str) -> Field:
+def _id_field(fields: Mapping[str, Field], label: str) -> Field:
     found = fields.get("id")
     if found is None:
-        raise ConfigError(f"{whose} has no id; write `id: str` or `id: int` in it")
+        raise ConfigError(f"{label} has no id; write `id: str` or `id: int` in it")
     if found.bare not in _IDS or found.nullable or not found.required:
-        raise ConfigError(f"{whose}.id is `id: str` or `id: int`, without a default")
+        raise ConfigError(f"{label}.id is `id: str` or `id: int`, without a default")
     return found
 
 
-def _verbs(given: object, whose: str) -> tuple[str, ...]:
+def _verbs(given: object, label: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ConfigError(f"{whose}.verbs is a list of verbs, not {safe_repr(given)}")
+        raise ConfigError(f"{label}.verbs is a list of verbs, not {safe_repr(given)}")
     for verb in cast("Sequence[Any]", given):
         if verb not in VERBS:
             raise ConfigError(
-                f"{whose}.verbs: {safe_repr(verb)} is not a verb{nearest(str(verb), VERBS)}; "
+                f"{label}.verbs: {safe_repr(verb)} is not a verb{nearest(str(verb), VERBS)}; "
                 f"they are {', '.join(VERBS)}"
             )
     return tuple(verb for verb in VERBS if verb in given)
 
 
-def _limit(given: object, whose: str) -> int:
+def _limit(given: object, label: str) -> int:
     if type(given) is not int or not 1 <= given <= 10_000:
-        raise ConfigError(f"{whose}.max_limit is a number from 1 to 10000, not {safe_repr(given)}")
+        raise ConfigError(f"{label}.max_limit is a number from 1 to 10000, not {safe_repr(given)}")
     return given

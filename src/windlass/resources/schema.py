@@ -97,7 +97,7 @@ def _create(tx: Any, plan: ResourcePlan) -> None:
 def _compare(tx: Any, plan: ResourcePlan, there: dict[str, ColumnInfo]) -> None:
     if TENANT not in there or VERSION not in there:
         raise ConfigError(
-            f"{plan.whose}: a table {plan.table!r} is there and no resource made it; "
+            f"{plan.label}: a table {plan.table!r} is there and no resource made it; "
             f"expose it with w.reflect({plan.table!r}, …), or give the class another `table`"
         )
     for one in plan.fields:
@@ -108,19 +108,19 @@ def _compare(tx: Any, plan: ResourcePlan, there: dict[str, ColumnInfo]) -> None:
         wanted = type_of(one, tx.dialect)
         if found.type != wanted:
             raise ConfigError(
-                f"{plan.whose}.{one.name} would be {wanted}, and its column is {found.type}; "
+                f"{plan.label}.{one.name} would be {wanted}, and its column is {found.type}; "
                 "give the field a new name, and move the values over with SQL"
             )
         if one.nullable != found.nullable:
             raise ConfigError(
-                f"{plan.whose}.{one.name} {'may' if one.nullable else 'may not'} be None, and its "
+                f"{plan.label}.{one.name} {'may' if one.nullable else 'may not'} be None, and its "
                 f"column {'may' if found.nullable else 'may not'}; change the type of the field back, "
                 "or rebuild the table with SQL"
             )
     for name, found in there.items():
         if found.required and name not in plan.by_name and name not in (TENANT, VERSION):
             raise ConfigError(
-                f"{plan.whose} has no field {name!r} any more, and its column must be filled; put the "
+                f"{plan.label} has no field {name!r} any more, and its column must be filled; put the "
                 f"field back, or drop the column: ALTER TABLE {plan.table} DROP COLUMN {name}"
             )
 
@@ -134,7 +134,7 @@ def _add(tx: Any, plan: ResourcePlan, one: Field) -> None:
             column += f" DEFAULT {_literal(stored, tx.dialect)}"
     if one.default is None and not one.nullable:
         raise ConfigError(
-            f"{plan.whose}.{one.name} is new, and the rows of table {plan.table!r} have no value for "
+            f"{plan.label}.{one.name} is new, and the rows of table {plan.table!r} have no value for "
             "it; give the field a default, or let it be None"
         )
     tx.execute(f"ALTER TABLE {plan.quoted} ADD COLUMN {column}")
@@ -160,6 +160,6 @@ def _index(tx: Any, plan: ResourcePlan, one: Field) -> None:
         if not one.column.unique:
             raise
         raise ConfigError(
-            f"{plan.whose}.{one.name} is to be unique, and some rows share a value; "
+            f"{plan.label}.{one.name} is to be unique, and some rows share a value; "
             f"make them differ first ({error})"
         ) from error

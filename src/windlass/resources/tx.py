@@ -71,7 +71,7 @@ class ResourceTx:
         plan = plan_of(cls)
         if plan not in self._known:
             raise ConfigError(
-                f"{plan.whose} is no resource of this Runtime; export it, with verbs=[] if no model "
+                f"{plan.label} is no resource of this Runtime; export it, with verbs=[] if no model "
                 "is to call it"
             )
         return plan

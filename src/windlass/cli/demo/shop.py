@@ -74,8 +74,8 @@ class Shop:
             for row in self.rows(table):
                 if row["row"] > self._seen.get(table, 0):
                     self._seen[table] = row["row"]
-                    whose = row.get("order_id") or row["customer"]
-                    self.note("observer", what, f"{table} row {row['row']}: {whose}")
+                    label = row.get("order_id") or row["customer"]
+                    self.note("observer", what, f"{table} row {row['row']}: {label}")
 
 
 # --------------------------------------------------------------------------- the tools

@@ -53,13 +53,13 @@ def fits_name(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and name.isprintable()
 
 
-def check_allowed(whose: str, entries: Iterable[str]) -> tuple[str, ...]:
+def check_allowed(label: str, entries: Iterable[str]) -> tuple[str, ...]:
     """Check the entries of `allowed_tools`."""
     checked = tuple(dict.fromkeys(entries))
     for entry in checked:
         if ":" in entry and not (entry.startswith(NAMESPACE) and entry != NAMESPACE):
             raise ConfigError(
-                f"{whose} is a list of tools' names, '*' or 'namespace:<tag>', not {safe_repr(entry)}"
+                f"{label} is a list of tools' names, '*' or 'namespace:<tag>', not {safe_repr(entry)}"
             )
     return checked
 

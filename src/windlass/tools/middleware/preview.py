@@ -35,11 +35,11 @@ class ExpectedRows(msgspec.Struct, frozen=True):
     touched: int = 0
 
 
-def handler_of(whose: str, option: str, value: object, shape: str) -> Callable[..., Any] | None:
+def handler_of(label: str, option: str, value: object, shape: str) -> Callable[..., Any] | None:
     """Check the function of an option such as `undo`, and return it."""
     if value is None or (callable(value) and not isinstance(value, type)):
         return value
-    raise ConfigError(f"{whose}: {option} is a function {shape}, not {value!r:.80}")
+    raise ConfigError(f"{label}: {option} is a function {shape}, not {value!r:.80}")
 
 
 async def call_preview(preview: Callable[..., Any], arguments: JsonObject, ctx: Any) -> Any:

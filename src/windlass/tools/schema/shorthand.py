@@ -15,7 +15,7 @@ from windlass.tools.schema.types import Shapes
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
-def as_parameters(given: object, whose: str) -> Json:
+def as_parameters(given: object, label: str) -> Json:
     """Build a complete object schema from either form.
 
     In the shorthand every parameter is required, unless it has a default or says
@@ -25,43 +25,43 @@ def as_parameters(given: object, whose: str) -> Json:
         given = {}
     if not is_mapping(given):
         raise ConfigError(
-            f"{whose}: parameters is a JSON Schema or {{name: {{'type': …}}}}, "
+            f"{label}: parameters is a JSON Schema or {{name: {{'type': …}}}}, "
             f"not {type(given).__name__}"
         )
-    copy = _copy_schema(given, whose)
-    return _whole(copy, whose) if _is_schema(copy) else _from_shorthand(copy, whose)
+    copy = _copy_schema(given, label)
+    return _whole(copy, label) if _is_schema(copy) else _from_shorthand(copy, label)
 
 
-def as_returns(given: object, whose: str) -> Json | None:
+def as_returns(given: object, label: str) -> Json | None:
     """Build the schema of the answer from JSON Schema or a type."""
     if given is None:
         return None
     if is_mapping(given):
-        return _copy_schema(given, whose)
+        return _copy_schema(given, label)
     shapes = Shapes()
     try:
         return shapes.finish(shapes.of(given).schema)
     except Unsupported as error:
         raise ConfigError(
-            f"{whose}: returns is a JSON Schema or a type that has one, not {given!r}"
+            f"{label}: returns is a JSON Schema or a type that has one, not {given!r}"
             + (f"; {error.fix}" if error.fix else "")
         ) from None
 
 
-def as_schema(given: Mapping[str, Any], whose: str) -> Json:
+def as_schema(given: Mapping[str, Any], label: str) -> Json:
     """Copy a JSON Schema; the shorthand stands for an object."""
-    copy = _copy_schema(given, whose)
+    copy = _copy_schema(given, label)
     plain = not copy or isinstance(copy.get("enum"), list) or isinstance(copy.get("not"), dict)
     if plain or ("const" in copy and not isinstance(copy["const"], dict)):
         return copy
-    return copy if _is_schema(copy) else _from_shorthand(copy, whose)
+    return copy if _is_schema(copy) else _from_shorthand(copy, label)
 
 
-def _copy_schema(given: Mapping[str, Any], whose: str) -> Json:
+def _copy_schema(given: Mapping[str, Any], label: str) -> Json:
     try:
         return msgspec.json.decode(msgspec.json.encode(dict(given)))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise ConfigError(f"{whose}: its JSON Schema is not JSON: {error}") from None
+        raise ConfigError(f"{label}: its JSON Schema is not JSON: {error}") from None
 
 
 def _is_schema(given: Json) -> bool:
@@ -86,7 +86,7 @@ def _only_type_names(given: Json) -> bool:
     )
 
 
-def _whole(schema: Json, whose: str) -> Json:
+def _whole(schema: Json, label: str) -> Json:
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref.startswith("#/"):
         node: Any = schema
@@ -98,13 +98,13 @@ def _whole(schema: Json, whose: str) -> Json:
     kind = schema.setdefault("type", "object")
     if kind != "object":
         raise ConfigError(
-            f"{whose}: arguments are always an object, so its parameters cannot have type {kind!r}"
+            f"{label}: arguments are always an object, so its parameters cannot have type {kind!r}"
         )
     schema.setdefault("properties", {})
     return schema
 
 
-def _from_shorthand(given: Json, whose: str) -> Json:
+def _from_shorthand(given: Json, label: str) -> Json:
     properties: Json = {}
     required: list[str] = []
     for name, one in given.items():
@@ -112,7 +112,7 @@ def _from_shorthand(given: Json, whose: str) -> Json:
             one = {"type": one}
         if not is_object(one):
             raise ConfigError(
-                f"{whose}: parameter {name!r} is {one!r}; write a JSON Schema, "
+                f"{label}: parameter {name!r} is {one!r}; write a JSON Schema, "
                 f"such as {{{name!r}: {{'type': 'string'}}}}"
             )
         schema = one

@@ -85,11 +85,11 @@ def check_answer(form: Data | None, where: str) -> None:
         check_closed(form.get("schema"), f"response_format '{form['name']}'")
 
 
-def check_closed(schema: object, whose: str) -> None:
+def check_closed(schema: object, label: str) -> None:
     """Check that a strict schema closes every object and requires all its properties."""
     if is_list(schema):
         for part in schema:
-            check_closed(part, whose)
+            check_closed(part, label)
     if not is_object(schema):
         return
     keywords = schema
@@ -101,12 +101,12 @@ def check_closed(schema: object, whose: str) -> None:
             problem = "'required' is required to be supplied and to include every key."
         if problem:
             raise Rejected(
-                f"Invalid schema for {whose}: In context=(), {problem}",
+                f"Invalid schema for {label}: In context=(), {problem}",
                 param="response_format",
                 code="invalid_json_schema",
             )
     for part in keywords.values():
-        check_closed(part, whose)
+        check_closed(part, label)
 
 
 def _check_tools(body: Data) -> None:
