@@ -1,7 +1,7 @@
 """Files in folders that are not trusted: regular, of bounded size, of this user.
 
-A project folder can be a download. A FIFO in it blocks whoever opens it, a device has no end, and a
-file that another user can write says what that user wants.
+A project folder can be a download. Opening a FIFO in it blocks, a device has no end, and a file that
+another user can write is under that user's control.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _refuse_links(place: str, linked_folders: bool) -> None:
 def check_private(path: str | os.PathLike[str], *, linked_folders: bool = False) -> None:
     """Raise `OSError` where `open_private` would: `check_private("cache.db")`.
 
-    For files that something else opens; a file of this user's becomes readable by nobody else.
+    For files that something else opens; a file of this user becomes private.
     """
     place = os.path.abspath(path)
     _refuse_links(place, linked_folders)

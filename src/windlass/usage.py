@@ -9,7 +9,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens of one call, or of several added up: `Usage(input_tokens=10, output_tokens=5)`.
 
     `input_tokens` counts the whole prompt, cached parts included; `cache_read_tokens` and
-    `cache_write_tokens` say how much of it was cached, `reasoning_tokens` how much of the output
+    `cache_write_tokens` are the cached part of it, `reasoning_tokens` how much of the output
     was thought.
     """
 

@@ -1,1 +1,1 @@
-"""Who may do what: permissions, approvals, roles, taint."""
+"""Access control: permissions, approvals, roles, taint."""

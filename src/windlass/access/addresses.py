@@ -1,6 +1,6 @@
 """Addresses as a connection takes them: one spelling for a host, none if unclear.
 
-The parser is yarl, which is what our HTTP client connects by. Above that, the numeric forms of an IPv4
+The parser is yarl, which the HTTP client uses. Above that, the numeric forms of an IPv4
 address that resolvers accept are written out, and what parsers disagree about (user names, backslashes,
 control characters, percent signs in a host) is no address at all.
 """

@@ -86,8 +86,7 @@ def agent_preset(name: str, overrides: Mapping[str, Any] | None = None) -> dict[
     options = w.agent_preset("repair", {"tools": tools, "iteration_budget": {"mode": "adaptive", "max": 20}})
     result = await w.agent_loop("Fix the regression.", None, options)
     ```
-    `iteration_budget: "adaptive"` keeps the preset's numbers. Where `overrides` say which model is
-    asked, `thinking` is chosen for it.
+    `iteration_budget: "adaptive"` keeps the preset's numbers. Where `overrides` name the model, `thinking` is chosen for it.
     """
     return _options(name, overrides, whole=False)
 

@@ -39,7 +39,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
     A call to a resource has its `resource`, `verb`, `row` and `changes`: for each row written its id,
     versions, digests and `{field: [before, after]}`. A host's own call has no session, and is named by
-    its place in the log. The undoing of a call has the verb `undo`, and who undid it as its caller.
+    its place in the log. The undoing of a call has the verb `undo`, and the caller who undid it.
     """
 
     at: float

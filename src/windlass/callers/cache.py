@@ -1,6 +1,6 @@
 """`with_cache`: the same request is sent once.
 
-The key is the digest of what is asked of whom, for whom: the scope (model, address, fingerprint of the
+The key is the digest of the request and its scope: the scope (model, address, fingerprint of the
 key, tenant; see `scope.py`), system prompt, tools, settings and messages.
 Replies are kept in memory, and in a session of a store where one is given, from which the next
 process reads them. What is served from the cache costs nothing and is marked `via="cache"`.

@@ -130,8 +130,8 @@ def with_fallback(models: Other | Sequence[Other], *, on: Iterable[str] | None =
     """Call these models in order on failure: `with_fallback(["openai:gpt-4o", "ollama:…"])`.
 
     Each is a name, a Model, or a caller. A request that is refused as such (`bad_request`,
-    `context_overflow`) falls through to nobody; `on` names the categories that do. What was shown of
-    a broken reply is taken back. The record says who answered, and the price is theirs.
+    `context_overflow`) has no fallback; `on` names the categories that do. What was shown of
+    a broken reply is taken back. The record names the model that answered, and its price counts.
     """
     given: list[Any] = list(models) if is_sequence(models) else [models]
     if not given:

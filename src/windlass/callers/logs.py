@@ -104,8 +104,8 @@ class Logging(Layer):
 def with_logging(sink: Callable[[JsonObject], Any] | None = None, *, level: str = "info") -> Layer:
     """Log every call to `sink(record)`, or to `windlass`: `with_logging(records.append)`.
 
-    A record says who was asked, in which turn of which session, how long it took, tokens, cost, stop
-    reason, names of the tools called, or the error. It never holds what was said.
+    A record has the model, the turn and session, the duration, tokens, cost, stop
+    reason, names of the tools called, or the error. It never holds content.
     """
     if level not in _LEVELS:
         hint = nearest(level, _LEVELS) if isinstance(as_given(level), str) else ""

@@ -230,7 +230,7 @@ def _parse_remaining(
 ) -> tuple[float, float] | None:
     """Parse a header with the remaining amount of a kind; return it and its seconds.
 
-    How much may be said in reply (`output`) is not ours to keep.
+    The limit on replies (`output`) is not tracked.
     """
     if "ratelimit" not in name or "remaining" not in name or kind not in name or "output" in name:
         return None

@@ -52,7 +52,7 @@ def with_retry(
     """Retry up to `max_attempts` times: `with_retry(max_attempts=4, backoff="exponential")`.
 
     Between attempts it waits `backoff_ms`, then as `backoff` says ("exponential", "linear",
-    "constant", "none"), at most `max_backoff_ms`; a provider that says when to come back is
+    "constant", "none"), at most `max_backoff_ms`; a provider that gives a retry delay is
     believed, and not waited for when that is later than this. Only what can pass is tried again, or
     with `on` errors of these categories. It stands in place of the retries that a run has by itself.
     """

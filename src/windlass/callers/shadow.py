@@ -169,7 +169,7 @@ def with_shadow(
 
     `with_shadow("openai:gpt-4o", sample=0.1, on_result=compare)`. The shadow has until `wait` seconds
     after the answer, then it is cancelled; `sample` is the share of calls that have a shadow. Its
-    calls are never run and its errors harm nobody; what it used is counted and on the record.
+    calls are never run and its errors are ignored; its usage is counted and recorded.
     """
     return Shadow(
         other("model", model),

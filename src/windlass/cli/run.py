@@ -1,4 +1,4 @@
-"""`windlass run` and `windlass chat`: the commands, whose work is loaded when they are called."""
+"""`windlass run` and `windlass chat`: the commands, which import their work when called."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Text for a terminal: control characters removed, cut to length; numbers and ages.
 
-Models and tools write what they like. Nothing of it may move a cursor, set a title or hide a line.
+Models and tools write anything. None of it may move a cursor, set a title or hide a line.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def answerers(decisions: Given, caller: Caller | None) -> set[Caller | None]:
 async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> None:
     """Post answers to the run's own inbox; raise `AlreadyAnswered` for a second one.
 
-    The same answer from the same person is no second one: a program that was killed says it again.
+    The same answer from the same person counts once: a program that was killed repeats it.
     """
     payload: dict[str, Any] = {}
     for given, one in decisions.items():

@@ -145,7 +145,7 @@ class RunStream(Generic[Result]):
 
         Each has `event.type` and `event.data`.
 
-        The same events as everywhere, told shortly; a reader has either these, or all, or the text.
+        The same events in short form; a reader uses either these, or all, or the text.
         """
         started = self._check_entered()
         view = StreamEventAdapter(started.run.plan.name or "unknown", self._streamed)

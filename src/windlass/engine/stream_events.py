@@ -1,6 +1,6 @@
 """Stream events: `text`, `tool_use`, `tool_result`, `budget_exceeded`, `error`, `done` …
 
-A view of a run's events for whoever wants no more than that; nothing happens here.
+A small view of a run's events; it changes nothing.
 """
 
 from __future__ import annotations

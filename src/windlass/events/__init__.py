@@ -1,6 +1,6 @@
 """Events: the journal's entries, and the live events between them.
 
-One closed union. An entry is appended to the session's journal and then shown to whoever watches;
+One closed union. An entry is appended to the session's journal and then shown to observers;
 a live event (`TextDelta`, `ToolCallStarted`, …) is only shown.
 """
 
@@ -155,7 +155,7 @@ class IterationStart(Entry, tag="iteration_start", frozen=True):
 class CallReserved(Entry, tag="call_reserved", frozen=True):
     """A model is about to be asked under a budget: what is held back for the call.
 
-    The reply or the failure that follows says what it took. Where the process ends in between,
+    The reply or the failure that follows has the real usage. Where the process ends in between,
     what was held back counts as spent.
     """
 
@@ -171,7 +171,7 @@ class CallReserved(Entry, tag="call_reserved", frozen=True):
 class Replied(Entry, tag="model_reply", frozen=True):
     """A model call, its answer and its cost. With a purpose it is not part of the view.
 
-    `position`, `frame`, `tail` and `rewritten` say what was sent: with the view they rebuild the
+    `position`, `frame`, `tail` and `rewritten` describe the request: with the view they rebuild the
     request to the byte.
     """
 
@@ -231,7 +231,7 @@ class ToolDecided(Entry, tag="decision", frozen=True):
 
     @property
     def policy_decision(self) -> JsonObject:
-        """The decision as receipts show it: which rule and why, who asked what, and who answered."""
+        """The decision as receipts show it: rule, reason, question, and who answered."""
         receipt = dict(self.receipt or {})
         # an answer that came later stands behind the policies that asked: "approval_policy:ann"
         policy = self.rule if not self.asks else self.rule.rpartition(":")[0] or self.rule
@@ -295,7 +295,7 @@ class IterationEnd(Entry, tag="iteration_end", frozen=True):
 
 
 class FinishProposed(Entry, tag="finish_proposed", frozen=True):
-    """The vote was to finish; those who must agree are asked next."""
+    """A vote to finish; the policies that must agree are asked next."""
 
     reason: str
     status: str = "done"
@@ -311,7 +311,7 @@ class Reshaped(Entry, tag="view", frozen=True):
 
 
 class Reminded(Entry, tag="system_reminder", frozen=True):
-    """Words for the tail of the next `ttl` requests; never part of the view."""
+    """A text for the tail of the next `ttl` requests; never part of the view."""
 
     message: Message
     ttl: int | None = None  # None: of every request
@@ -321,7 +321,7 @@ class Reminded(Entry, tag="system_reminder", frozen=True):
 
     @property
     def text(self) -> str:
-        """What it says, without the tags that the model reads it in."""
+        """The text, without the tags around it."""
         text = self.message.text
         if self.message.kind != "system_reminder":
             return text
@@ -329,7 +329,7 @@ class Reminded(Entry, tag="system_reminder", frozen=True):
 
     @property
     def lasts(self) -> bool:
-        """Does it stay for the next run on the session? What a policy says ends with its run."""
+        """Whether it stays for the next run; a policy's reminder ends with its run."""
         return self.source != "policy"
 
 
@@ -457,7 +457,7 @@ class ToolCallUpdate(
 
 
 class ToolCallAudit(msgspec.Struct, frozen=True, tag="tool_call_audit", tag_field="kind", gc=False):
-    """A decision about a call, for whoever audits: `audit["event_type"]` says which."""
+    """A decision about a call, for auditors: `audit["event_type"]` is its kind."""
 
     call_id: str
     name: str

@@ -18,10 +18,10 @@ _PROPAGATE = cast("tuple[str, ...]", get_args(Propagate))
 
 
 class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words for the end of the next requests: `Reminder("Run the tests first.", ttl=3)`.
+    """A text for the end of the next requests: `Reminder("Run the tests first.", ttl=3)`.
 
     It never becomes part of the conversation. `ttl` is a number of turns, None: all of the session.
-    `propagate` says who inherits it with a task: `session`, agents that this one calls; `all`, those
+    `propagate` sets who inherits it with a task: `session`, agents that this one calls; `all`, those
     that they call too; `none`, nobody.
     """
 
@@ -54,14 +54,14 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", g
 
 
 class FeedbackInjected(Entry, tag="feedback_injected", frozen=True):
-    """The runtime said something to the model."""
+    """A message of the runtime to the model."""
 
     feedback: str  # nudge, parse_error, steer, …
     text: str
 
 
 class BudgetExhausted(Entry, tag="budget_exhausted", frozen=True):
-    """A limit was reached."""
+    """A limit that was reached."""
 
     limit: str  # iterations, tokens, usd, seconds
     allowed: float
@@ -75,19 +75,19 @@ class LoopStuck(Entry, tag="loop_stuck", frozen=True):
 
 
 class NativeToolFallback(Entry, tag="native_tool_fallback", frozen=True):
-    """A model with native tools wrote a tool call as text."""
+    """A tool call that a model with native tools wrote as text."""
 
     calls: int
 
 
 class NativeToolRejected(Entry, tag="native_tool_fallback_rejected", frozen=True):
-    """Calls that were written as text were not run."""
+    """A refusal to run calls that were written as text."""
 
     calls: int
 
 
 class ToolSearchQueried(Entry, tag="tool_search_query", frozen=True):
-    """A search among the deferred tools; `mode` says who ran it."""
+    """A search among the deferred tools; `mode` tells who ran it."""
 
     search_id: str
     query: Any
@@ -144,7 +144,7 @@ class StepJudgeDecision(Entry, tag="step_judge_decision", frozen=True):
 
 
 class LoopControlDecision(Entry, tag="loop_control_decision", frozen=True):
-    """The limit on turns was raised, or the loop was told to stop."""
+    """A raise of the limit on turns, or an order to stop."""
 
     iteration: int
     action: Literal["extend", "stop"]
@@ -167,7 +167,7 @@ class StallWarning(Entry, tag="agent_loop_stall_warning", frozen=True):
 
 
 class LoopDetected(Entry, tag="loop_detected", frozen=True):
-    """Whole turns repeat themselves: the same calls, or the same words."""
+    """A repetition of whole turns: the same calls, or the same text."""
 
     iteration: int
     loop: Literal["tool_repetition", "text_repetition"]
@@ -177,14 +177,14 @@ class LoopDetected(Entry, tag="loop_detected", frozen=True):
 
 
 class ProgressReported(Entry, tag="progress_reported", frozen=True):
-    """The model said how far it is."""
+    """A progress report of the model."""
 
     message: str | None = None
     entries: tuple[JsonObject, ...] = ()  # of a task list
 
 
 class Compacted(Entry, tag="compaction", frozen=True):
-    """The view became smaller: why, how, by whose instructions, and what that costs and saves."""
+    """A compaction of the view: its reason, method, instructions, cost and saving."""
 
     reason: str  # threshold, window, overflow
     strategy: str
@@ -246,7 +246,7 @@ class Decorated(Entry, tag="decorated", frozen=True):
 
 
 class PermissionGrant(Entry, tag="PermissionGrant", frozen=True):
-    """A call that the lists deny was let through, once or for the session."""
+    """A permission for a call that the lists deny, once or for the session."""
 
     tool: str
     call_id: str
@@ -255,7 +255,7 @@ class PermissionGrant(Entry, tag="PermissionGrant", frozen=True):
 
 
 class PermissionDeny(Entry, tag="PermissionDeny", frozen=True):
-    """A call was denied by the lists of permissions."""
+    """The denial of a call by the lists of permissions."""
 
     tool: str
     call_id: str
@@ -263,7 +263,7 @@ class PermissionDeny(Entry, tag="PermissionDeny", frozen=True):
 
 
 class PermissionEscalation(Entry, tag="PermissionEscalation", frozen=True):
-    """Whoever may grant more was asked about a call that the lists deny."""
+    """A question about a call that the lists deny, to `on_escalation`."""
 
     tool: str
     call_id: str
@@ -279,7 +279,7 @@ class SkillScore(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkillMatched(Entry, tag="skill_matched", frozen=True):
-    """Skills were matched with what was last said, whatever came of it."""
+    """A match of skills with the last message, whatever its outcome."""
 
     session_id: str
     iteration: int  # counted from 0
@@ -294,7 +294,7 @@ class SkillMatched(Entry, tag="skill_matched", frozen=True):
 
 
 class SkillActivated(Entry, tag="skill_activated", frozen=True):
-    """A skill joins the run: its instructions are in the system prompt from here on."""
+    """The activation of a skill: its instructions join the system prompt."""
 
     session_id: str
     name: str
@@ -307,7 +307,7 @@ class SkillActivated(Entry, tag="skill_activated", frozen=True):
 
 
 class SkillDeactivated(Entry, tag="skill_deactivated", frozen=True):
-    """A skill leaves the run."""
+    """The deactivation of a skill."""
 
     session_id: str
     name: str
@@ -345,7 +345,7 @@ class TaintAdded(Entry, tag="taint", frozen=True):
 
 
 class EffectPlanned(Entry, tag="effect_planned", frozen=True):
-    """A preview met a call with an effect: it was not run, and is part of the plan."""
+    """A call with an effect in a preview: it was not run, and is part of the plan."""
 
     call_id: str
     tool: str
@@ -362,7 +362,7 @@ class EffectPlanned(Entry, tag="effect_planned", frozen=True):
 
 
 class PlanMade(Entry, tag="plan_made", frozen=True):
-    """A preview has ended: these are the effects it would have had, by their digest."""
+    """The end of a preview: its effects, by their digest."""
 
     plan: str
     effects: int
@@ -370,7 +370,7 @@ class PlanMade(Entry, tag="plan_made", frozen=True):
 
 
 class PlanApproved(Entry, tag="plan_approved", frozen=True):
-    """Somebody said yes to a plan as a whole."""
+    """The approval of a plan as a whole."""
 
     plan: str
     by: str
@@ -378,7 +378,7 @@ class PlanApproved(Entry, tag="plan_approved", frozen=True):
 
 
 class PlanUsed(Entry, tag="plan_used", frozen=True):
-    """A run has begun to do what a plan says; no other may."""
+    """The use of a plan by one run; no other may use it."""
 
     plan: str
     session_id: str
@@ -386,7 +386,7 @@ class PlanUsed(Entry, tag="plan_used", frozen=True):
 
 
 class UndoBegun(Entry, tag="undo_begun", frozen=True):
-    """Somebody undoes what a call did."""
+    """The start of the undo of a call."""
 
     call_id: str
     tool: str

@@ -153,7 +153,7 @@ async def llm_stream(
 ) -> AsyncIterator[Chunk]:
     """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`.
 
-    A reply that breaks off after its first piece is a `StreamBroken`: nobody can unsay the piece.
+    A reply that breaks off after its first piece is a `StreamBroken`: the piece was shown.
     With a schema the last piece has the value as `data`.
     """
     prepared = prepare(prompt, system, merge_options(options, more, "llm_stream"), "llm_stream")

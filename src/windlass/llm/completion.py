@@ -53,7 +53,7 @@ async def llm_completion(
     reply = await w.llm_completion("def add(a, b):\\n    return ", provider="ollama")
     reply = await w.llm_completion("let total = ", ";", model="mistral:codestral-latest")
     ```
-    A model that has no way of its own for this is asked in words.
+    A model without such an endpoint is asked in a chat.
     """
     typed = merge_options(options, more, "llm_completion")
     for name, value in (("suffix", suffix), ("system", system)):

@@ -1,6 +1,6 @@
 """Tool searches within a single call: the model is called until it has its tools.
 
-To the outside it is one model and one reply. What it cost is summed; the searches are told as events.
+To the outside it is one model and one reply. Costs are summed; the searches are events.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ async def transcript_compact(
     ```python
     short = await transcript_compact(reply.transcript, {"keep_last": 4, "summary": "Planning complete."})
     ```
-    `summary` is taken as it is. Without it `strategy` says who writes it: `truncate` is nobody, and
+    `summary` is taken as it is. Without it `strategy` tells who writes it: `truncate` is no model, and
     the default; with a `model` or `provider` that is asked the default is `hybrid`; `custom` is your
     `callback(archived, reminders, policy)`. `keep_last` (10) and `keep_first` (0) count messages.
     """

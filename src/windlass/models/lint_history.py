@@ -1,6 +1,6 @@
 """Check of a saved history: would a provider accept the request that a run would send?
 
-What a run mends by itself, and what it cannot carry over from another provider, is told beside.
+What a run repairs by itself, and what it cannot carry over from another provider, is listed too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The mock provider: a queue of replies instead of a network, and a log of the calls.
 
 The queue belongs to the current Runtime (`current_queue`); outside any there is one per process.
-Knows nothing of the loop: to it, a call is a call.
+Knows nothing of the loop.
 """
 
 from __future__ import annotations

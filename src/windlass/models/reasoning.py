@@ -1,6 +1,6 @@
 """How much a model is asked to think, from its capabilities and the user's options.
 
-What the caller says of `thinking` or `reasoning_effort` is taken as it is. Else a policy decides:
+The options `thinking` and `reasoning_effort` are taken as they are. Else a policy decides:
 `off` and the levels are lowered to what the model has, `auto` chooses a level by task and scale.
 """
 

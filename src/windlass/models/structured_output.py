@@ -1,7 +1,7 @@
 """Requests for an answer of a known shape, by the best means that a model has.
 
 The means, the best first: the provider's own schema, a tool that takes the answer as its arguments,
-the provider's JSON mode, and words. Single calls and judges ask this way.
+the provider's JSON mode, and instructions. Single calls and judges use this.
 """
 
 from __future__ import annotations

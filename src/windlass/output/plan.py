@@ -1,7 +1,7 @@
 """Plans for typed answers: how one is requested, read, checked and converted.
 
 The means, the best first: the provider's own schema, a tool that takes the answer as its arguments,
-the provider's JSON mode, and words. Whichever it was, the reply looks the same: its text is the JSON
+the provider's JSON mode, and instructions. Whichever it was, the reply looks the same: its text is the JSON
 as the model wrote it, its `data` the value.
 """
 

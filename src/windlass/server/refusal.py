@@ -1,6 +1,6 @@
 """Refusals for a client: a code, a fixed sentence, and an id to ask the host about.
 
-The words of an error (paths, addresses, names of databases, what a provider said) go to the log `windlass.server`
+The message of an error (paths, addresses, names of databases, text of a provider) goes to the log `windlass.server`
 under the same id.
 """
 

@@ -1,7 +1,6 @@
 """The messages that a run adds to its session: replies, results, and messages to it.
 
-What `run` was given is not among them. What compaction takes out of the view has been said all the
-same.
+The input of `run` is not among them. Messages that compaction removes from the view still count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Seals: the heads of a tenant's chains at one moment, each seal chained to the one before it.
 
-A chain shows every change but one: that its end is missing. A seal holds the ends, so that whoever
-keeps its hash elsewhere can tell a store from an older copy of it.
+A chain shows every change but one: that its end is missing. A seal holds the ends: its hash, kept
+elsewhere, distinguishes a store from an older copy of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Seven classes of tools, from their annotations.
 
-A tool says it with `side_effect_level` and `kind`, or names its class: `annotations={"tool_class":
-"result_polling"}`. One that says nothing is `unknown`.
+A tool declares `side_effect_level` and `kind`, or names its class: `annotations={"tool_class":
+"result_polling"}`. One without any of them is `unknown`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ What a model reads:
 - a string as it is; what JSON writes as a string (a date, a UUID, a Decimal, a path, an enum) bare;
 - `None` as `null`: right for "no such customer", and not wrong for "the mail is sent";
 - bytes as text when they are UTF-8, else (and inside JSON) as base64;
-- everything else as JSON. NaN and infinities inside it become null, as JSON has no word for them;
-- what JSON cannot say (a cycle, endless nesting, an object that refuses) as a note in its place;
+- everything else as JSON. NaN and infinities inside it become null, as JSON cannot express them;
+- what JSON cannot express (a cycle, endless nesting, an object that refuses) as a note in its place;
 - what would be written out far larger than it is in memory (the same list in itself a thousand times)
   cut short, with a note.
 """

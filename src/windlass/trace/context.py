@@ -1,7 +1,7 @@
 """The contents of one request, with estimated tokens, and what was left out of it.
 
-Data, and how it is made of messages and tools; whoever reads a journal fills it in. Nothing here is
-cut or cleaned: that is for whoever draws it.
+Data, and how it is built from messages and tools; readers of a journal fill it in. Nothing here is
+cut or cleaned: that is done when it is drawn.
 """
 
 from __future__ import annotations

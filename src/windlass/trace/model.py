@@ -1,6 +1,6 @@
 """The parts of a trace: runs, their turns, bars with a beginning and an end, and marks.
 
-Times are seconds since the picture's own zero. Nothing here is cut or cleaned: who draws does that.
+Times are seconds since the picture's own zero. Nothing here is cut or cleaned: that is done when it is drawn.
 """
 
 from __future__ import annotations

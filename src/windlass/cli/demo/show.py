@@ -1,4 +1,4 @@
-"""`windlass demo`: four processes, three of them killed, one refund; told while it happens."""
+"""`windlass demo`: four processes, three of them killed, one refund; shown as it happens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The capability row in `windlass.toml`: written between marks, so that it can be updated.
 
 Only what stands between the doctor's own marks is ever replaced, and only while it is as the doctor
-wrote it: a digest in the first mark tells.
+wrote it, by a digest in the first mark.
 """
 
 from __future__ import annotations

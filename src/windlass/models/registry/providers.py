@@ -39,8 +39,8 @@ def resolve(
 
     Also `resolve("claude-sonnet-4-5")`, `resolve(tier="small")` and `resolve()`.
 
-    A provider knows models that we do not, so any name is taken under a known provider; a bare name
-    must be an alias or a tier, be in the catalog, or be somebody's by `[[llm.inference]]`.
+    A provider has models that are not in the catalogue, so any name is accepted with a known provider; a bare name
+    must be an alias or a tier, be in the catalogue, or match `[[llm.inference]]`.
     """
     if isinstance(model, Model):
         return model

@@ -1,7 +1,7 @@
 """JSON Schema and thinking settings as Claude's models take them, on every wire.
 
-What the wire has no word for (a smallest number, a longest text) is told in the description, and
-whoever asked for the schema checks the answer against the whole of it.
+Constraints that the wire cannot express (a minimum, a length) go into the description, and the
+caller checks the answer against the whole schema.
 """
 
 from __future__ import annotations

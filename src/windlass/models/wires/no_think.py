@@ -1,7 +1,7 @@
 """`/no_think`: text that turns thinking off where a model has no switch for it.
 
-The words stand behind everything the user said, not only the last of it, so that a message has the
-same bytes in every request; such models go by the last one they read.
+The text stands behind every user message, not only the last one, so that a message has the same
+bytes in every request; such models follow the last one they read.
 """
 
 from __future__ import annotations

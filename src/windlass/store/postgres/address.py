@@ -1,7 +1,7 @@
 """URLs of Postgres servers: hosts, login, and how the connection is protected.
 
 An address is read here and nowhere else. The driver is given hosts, names and modes one by one, so that
-it cannot find a host in the same text that we have not seen.
+it cannot find a host in the text that was not checked here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Checks that the schemas and tables in Postgres can be trusted.
 
-Names without a schema are looked up along the search path. Whoever may create there can put a table, a
-function or an operator of theirs in the place of ours, and it runs with our rights. So every schema of
-the path belongs to somebody we trust, nobody else creates in it, and our tables are the known ones.
+Names without a schema are looked up along the search path. A role that may create there can replace a
+table, a function or an operator, which then runs with the rights of Windlass. So every schema of the
+path must belong to a trusted role, no other role may create in it, and the tables must be the known ones.
 
 All of it is asked once for each opened store, on a path that holds nothing but the server's own catalogue.
 """

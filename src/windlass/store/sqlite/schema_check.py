@@ -1,7 +1,7 @@
 """Checks that a SQLite file can be trusted: the files beside it, and its tables.
 
 A file can come from somewhere else. A rollback journal beside it makes SQLite write, and remove
-files; a trigger, a view or a generated column in it runs with our own statements.
+files; a trigger, a view or a generated column in it runs with Windlass's statements.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def check_files(path: Path) -> None:
 def _is_of_a_store_being_made(path: Path, journal: str) -> bool:
     """Check whether a journal was left by a process killed while it created the store.
 
-    SQLite removes the file that the end of a journal names; such a journal is nobody's here.
+    SQLite removes the file that the end of a journal names; such a journal is not a store's.
     """
     try:
         if path.stat().st_size > _FIRST_PAGE or not stat.S_ISREG(os.lstat(journal).st_mode):

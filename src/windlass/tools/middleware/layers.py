@@ -128,7 +128,7 @@ def with_dry_run(
 def with_audit_sink(sink: ToolSink) -> ToolLayer:
     """Give `sink(record)` a receipt for every tool call: `with_audit_sink(receipts.append)`.
 
-    A receipt says who asked for what, which rule let it run or refused it, and what came of it,
+    A receipt has the caller, the call, the rule that allowed or refused it, and the outcome,
     without secrets. An async sink is waited for before the next turn, unless `prefetch_next_turn`.
     """
     return WithSink("audit_sink", _function("with_audit_sink", sink))
@@ -146,7 +146,7 @@ def with_handoff_sink(sink: ToolSink) -> ToolLayer:
     """Report to `sink(record)` when the run parks, or ends without being done.
 
     `with_handoff_sink(lambda record: page(record["reason"], record["pending"]))`; a call of a tool
-    of the kind `handoff` is told as well.
+    of the kind `handoff` is reported as well.
     """
     return WithSink("handoff_sink", _function("with_handoff_sink", sink))
 

@@ -1,7 +1,7 @@
 """Definitions inlined where they are used: models read schemas best without references.
 
 A definition that is used once stands where it was referred to; one that is used more often, or
-that speaks of itself, stays in `$defs`.
+that refers to itself, stays in `$defs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deferred tools: kept from a model until a search finds them.
 
 A `Vault` has the tools that stay in sight, those behind, and the tool that the model searches with. It
-remembers nothing: whoever asks says what has been let out so far.
+keeps no state: the caller passes what has been disclosed so far.
 """
 
 from __future__ import annotations

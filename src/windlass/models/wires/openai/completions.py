@@ -1,6 +1,6 @@
 """Completions on OpenAI-compatible servers: `/completions`, Mistral's fim, llama.cpp's infill.
 
-What the model is told as a system prompt stands before the text: these endpoints know no roles.
+The system prompt stands before the text: these endpoints know no roles.
 """
 
 from __future__ import annotations
