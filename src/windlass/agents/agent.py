@@ -27,6 +27,7 @@ from windlass.engine.model_options import ModelOptions, SettingOptions
 from windlass.engine.open_questions import OnPending
 from windlass.engine.ownership import find_session
 from windlass.engine.results import AgentResult
+from windlass.engine.resume import resume_run
 from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError, safe_repr
@@ -283,7 +284,7 @@ class Agent(Generic[Deps, Output]):
             asked.store, session_id, asked.caller, asked.runtime, "resume"
         )
         request = asked.to_request(await asked.plan(asked.store), asked.watchers.sinks)
-        begun = await driver.resume(
+        begun = await resume_run(
             request,
             session_id,
             decisions=decisions,

@@ -12,6 +12,7 @@ from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import current_environment
 from windlass.engine.ownership import owner_of
 from windlass.engine.results import AgentResult, tree_of
+from windlass.engine.resume import resume_run
 from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.errors import NoSuchSession
 from windlass.identifiers import child_session_id
@@ -100,7 +101,7 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
         conversation_id=parent.host.conversation_id if parent is not None else None,
     )
     try:
-        begun = await driver.resume(request, child_id)
+        begun = await resume_run(request, child_id)
     except NoSuchSession:
         reminders = inherit_reminders(parent.view.reminders) if parent is not None else ()
         begun = await driver.start(request, as_messages(task), child_id, reminders=reminders)

@@ -1,11 +1,15 @@
-"""From a plan to an outcome: open the session, start or take up the run, own its task to the end."""
+"""From a plan to an outcome: open the session, start the run, own its task to the end.
+
+How a run goes on that was left is in `resume.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -14,46 +18,43 @@ from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.audit.seal import SealScheduler
 from windlass.engine.active_runs import DETACHED, UnderWay, under_way
-from windlass.engine.decisions import (
-    answerers,
-    must_be_open,
-    post_decisions,
-    take_answers,
-)
 from windlass.engine.environment import Environment
-from windlass.engine.limits import give_up, limits_of
 from windlass.engine.open_questions import (
     OnPending,
-    check_not_discarded,
     discard_of_killed,
     discard_orphans,
     discard_pending,
     keep_parked,
 )
 from windlass.engine.ownership import (
+    BEGIN_TRIES,
+    HOST,
     SessionOwner,
-    caller_of_resumed,
+    check_child,
+    check_new_owner,
     check_session_access,
+    check_session_id,
+    find_session,
+    is_begun,
+    owner_metadata,
     owner_of,
+    place_session,
+    wait_for_beginner,
+    with_owner,
 )
-from windlass.engine.session import Opening
-from windlass.errors import NoSuchSession, StaleWriter, TestBroken, whole_text
-from windlass.events import Reminded, RunEnded, RunResumed, RunStarted
-from windlass.events.policy import Reminder
+from windlass.errors import NoSuchSession, SessionHeld, StaleWriter, TestBroken
+from windlass.events import Reminded, RunEnded, RunStarted
 from windlass.loop.abort import Abort
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
-from windlass.loop.ledger import Ledger, Limits
+from windlass.loop.ledger import Ledger
 from windlass.loop.meter import require_price
 from windlass.loop.plan import Plan
 from windlass.loop.resume import (
     Standing,
     continue_session,
-    restore_children,
     standing,
-    take_up,
 )
-from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.run import Run
 from windlass.loop.sinks import Sink
 from windlass.loop.spend import read_children
@@ -61,7 +62,7 @@ from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.messages import Message
 from windlass.models.meter import RunScope, current_run
 from windlass.observe.telemetry import TRACE_MODULE
-from windlass.policies.preview.mode import MODE, as_begun
+from windlass.policies.preview.mode import MODE
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
 
@@ -143,6 +144,93 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         return run
 
 
+# --------------------------------------------------------------------------- its session
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """The opener of a session; `owner` is the owner of a child's session, by its parent."""
+
+    home: Store
+    environment: Environment
+    caller: Caller | None
+    owner: SessionOwner | None
+    take_over: bool
+    parent_id: str | None = None
+
+    async def begin(self, session_id: str | None) -> Journal:
+        """Open the caller's session of this id, or begin it in his name."""
+        if session_id is not None:
+            await check_session_id(self.environment, self.home, session_id)
+        if session_id is None:
+            if self.owner is None and not self._is_host:
+                check_new_owner(self.environment, self.caller)
+            return await self._open(seams.new_id("session"), metadata=self._metadata())
+        if self._is_host:
+            return await self._taken_over(session_id, metadata=None)
+        if self.owner is not None:
+            await check_child(self.home, session_id, self.owner)
+            return await self._taken_over(session_id, metadata=self._metadata())
+        return await self._begin_own(session_id)
+
+    async def go_on(self, session_id: str) -> Journal:
+        """Open a session that is there and that the caller may resume."""
+        if self.owner is None:
+            session_id = await find_session(
+                self.home, session_id, self.caller, self.environment, "resume"
+            )
+        else:
+            await check_child(self.home, session_id, self.owner)
+        return await self._taken_over(session_id, create=False)
+
+    async def _begin_own(self, session_id: str) -> Journal:
+        home, caller, environment = self.home, self.caller, self.environment
+        key = await place_session(home, session_id, caller, environment)
+        for attempt in count():
+            journal: Journal | None = None
+            try:
+                journal = await self._open(key, metadata=self._metadata())
+                owner = owner_of(journal.entries)
+                check_session_access(owner, caller, session_id, environment, "run")
+                return journal
+            except (SessionHeld, NoSuchSession) as error:
+                # Another tenant may have begun it meanwhile: then it has another id.
+                if journal is not None:
+                    await journal.close()
+                known, begun = key, await is_begun(home, key)  # before its owner is checked
+                key = await place_session(home, session_id, caller, environment)
+                if key != known:
+                    continue
+                if begun and isinstance(error, SessionHeld) and self.take_over:
+                    return await self._open(key, take_over=True)
+                if begun or attempt == BEGIN_TRIES:
+                    raise
+                await wait_for_beginner(attempt)
+        raise AssertionError("unreachable")
+
+    async def _taken_over(self, session_id: str, **how: Any) -> Journal:
+        """Become the session's writer; with `take_over` also where another one is alive."""
+        try:
+            return await self._open(session_id, **how)
+        except SessionHeld:
+            if not self.take_over:
+                raise
+        return await self._open(session_id, **how, take_over=True)
+
+    async def _open(self, session_id: str, **how: Any) -> Journal:
+        name = None if self.caller is None else self.environment.redact(str(self.caller))
+        return await self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
+
+    @property
+    def _is_host(self) -> bool:
+        """Whether the session is the host's own: of that no owner is on record."""
+        return is_host(self.caller) and self.owner in (None, HOST)
+
+    def _metadata(self) -> dict[str, Any] | None:
+        if self._is_host:
+            return None
+        return owner_metadata(self.caller) if self.owner is None else with_owner(self.owner)
+
+
 # --------------------------------------------------------------------------- a new run
 
 
@@ -160,7 +248,7 @@ async def start(
     takes no prompt and stays as it is, unless what it waits for is to be discarded.
     """
     plan, environment = request.plan, request.environment
-    _check_prices(plan, request.ledger or environment.ledger)
+    check_prices(plan, request.ledger or environment.ledger)
     home = request.check_store()
     journal = await request.opening(home, request.parent_id).begin(session_id)
     try:
@@ -197,7 +285,7 @@ async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:
         state = standing(journal.entries)
     elif state.view.open:
         await discard_of_killed(run, state)
-    state = _close_open_calls(run, state)
+    state = close_open_calls(run, state)
     continue_session(run, state)
     return None
 
@@ -220,110 +308,7 @@ def _run_started(run: Run) -> RunStarted:
     )
 
 
-# --------------------------------------------------------------------------- a run that goes on
-
-
-async def resume(
-    request: RunRequest,
-    session_id: str,
-    *,
-    decisions: Mapping[str, Allow | Deny | bool] | None = None,
-    results: Mapping[str, Any] | None = None,
-    budget: Limits | None = None,
-) -> Start:
-    """Go on with the session's last run where its journal ends; one that has ended stays ended.
-
-    It goes on with the limits that it began with, or lower ones of the plan; `budget` replaces them.
-    With an owner it is a child's session, which goes on in the caller's name if it belongs to that owner.
-    """
-    home = request.check_store()
-    journal = await request.opening(home).go_on(session_id)
-    try:
-        state = standing(journal.entries)
-        begun = state.run
-        if begun is None:
-            raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
-        resumed, resumed_by = _check_caller(request, begun, journal, session_id, decisions)
-        if decisions:
-            check_not_discarded(journal.entries, decisions)
-        if state.unfinished:
-            plan = as_begun(resumed.plan, begun.metadata)
-            resumed = msgspec.structs.replace(resumed, plan=plan)
-        run = resumed.build_run(home, journal)
-        if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
-            state = _close_open_calls(run, state)
-        await read_children(home, journal.session_id, state.spending)
-        if not state.unfinished:
-            return _restore_ended(run, state)
-        run.ledger.limits = limits_of(run.plan.limits, begun.metadata, budget)
-        _check_prices(run.plan, run.ledger)
-        attempt = state.attempt()
-        at, finish = await take_up(run, state)
-        must_be_open(run, tuple(results or ()))
-        if decisions:
-            await post_decisions(run, decisions, request.caller)
-        _remind_of_suspension(run, state)
-        progress = state.spending.tree_progress
-        run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress, resumed_by))
-        take_answers(run, results)
-        run.reframe(run.plan.frame, "resume")
-        run.journal.flush()
-        await run.journal.durable()  # else a run that dies at once would never be given up
-        if state.has_lost_calls:
-            await request.environment.store.release_calls(run.session_id)
-        run.interruption = give_up(run, state, at, attempt, run.plan.resume_attempts)
-        return Start(run, at, finish)
-    except BaseException:
-        await journal.close()
-        raise
-
-
-def _check_caller(
-    request: RunRequest,
-    begun: RunStarted,
-    journal: Journal,
-    session_id: str,
-    decisions: Mapping[str, Allow | Deny | bool] | None,
-) -> tuple[RunRequest, str | None]:
-    """Return the request in the name of who goes on, and who resumed it if that is another.
-
-    The ids are those of the run that goes on. Whoever answers must have access to the session.
-    """
-    caller, resumed_by = request.caller, None
-    if request.owner is None:
-        known = owner_of(journal.entries)
-        for who in answerers(decisions or {}, caller):
-            check_session_access(known, who, session_id, request.environment, "answer")
-        caller, resumed_by = caller_of_resumed(begun, known, caller)
-    resumed = msgspec.structs.replace(
-        request,
-        caller=caller,
-        run_id=begun.run_id,
-        request_id=begun.request_id,
-        conversation_id=begun.conversation_id,
-    )
-    return resumed, resumed_by
-
-
-def _restore_ended(run: Run, state: Standing) -> Start:
-    """Return a run that has ended, with its outcome, totals and messages."""
-    continue_session(run, state)
-    run.first_entry, run.iteration = state.first_entry, state.iteration
-    restore_children(run, state.spending)
-    ended = state.ended
-    assert ended is not None
-    return Start(run, Stage.OPEN, None, Outcome(ended.status, ended.stop_reason, ended.error))
-
-
-def _remind_of_suspension(run: Run, state: Standing) -> None:
-    """Tell the model why it was suspended, if somebody gave a reason."""
-    parked = state.suspended
-    if parked is not None and parked.reason and not parked.waiting:
-        words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
-        run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
-
-
-def _check_prices(plan: Plan, above: Ledger) -> None:
+def check_prices(plan: Plan, above: Ledger) -> None:
     """Refuse models without a price where dollars are limited, before anything is begun."""
     if plan.limits.usd is None and not above.priced:
         return
@@ -333,7 +318,7 @@ def _check_prices(plan: Plan, above: Ledger) -> None:
             require_price(model)
 
 
-def _close_open_calls(run: Run, state: Standing) -> Standing:
+def close_open_calls(run: Run, state: Standing) -> Standing:
     """Answer the calls that an earlier run left open; return how the session stands then."""
     if state.view.open:
         close_recorded(run, "the earlier run ended")

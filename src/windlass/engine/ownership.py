@@ -8,14 +8,14 @@ does not exist: the error is that of an id which nobody has used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
-from windlass.engine.environment import Environment
+from windlass.engine.environment import Environment, current_environment
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import JournalEntry, RunStarted, SessionOpened
 from windlass.json_types import as_given
@@ -92,6 +92,24 @@ def no_such_session(session_id: str) -> NoSuchSession:
 
 
 # --------------------------------------------------------------------------- from an id to a session
+
+
+class SessionScope(NamedTuple):
+    """Where a caller works on sessions: the environment, the store, and in whose name."""
+
+    environment: Environment
+    home: Store
+    caller: Caller | None
+
+    @classmethod
+    def current(cls, store: Store | None, caller: Caller | None) -> SessionScope:
+        """Return the scope in the current environment, on the store given or that environment's."""
+        environment = current_environment()
+        return cls(environment, environment.store if store is None else store, caller)
+
+    async def find(self, session_id: str, action: SessionAction) -> str:
+        """Return the store's id of a session that the caller may use so."""
+        return await find_session(self.home, session_id, self.caller, self.environment, action)
 
 
 async def find_session(

@@ -19,6 +19,7 @@ from windlass.engine.driver import RunRequest, Start
 from windlass.engine.environment import Environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.results import LoopResult
+from windlass.engine.resume import resume_run
 from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.engine.stream import RunStream
 from windlass.errors import (
@@ -367,7 +368,7 @@ class _GenerateRequest:
             sinks=sinks,
             take_over=run.take_over,
         )
-        begun = await driver.resume(
+        begun = await resume_run(
             request, found.session_id, decisions=found.decisions, results=found.results
         )
         begun.parks = run.on_cancel == "park"

@@ -16,6 +16,7 @@ from windlass import seams
 from windlass.engine import driver
 from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import Environment
+from windlass.engine.resume import resume_run
 from windlass.errors import ConfigError, TestBroken
 from windlass.events import (
     INTERRUPTED,
@@ -162,7 +163,7 @@ async def replay_run(
             request, run.prompts, session_id, reminders=_inherited_reminders(own_entries)
         )
     else:
-        begun = await driver.resume(request, session_id)
+        begun = await resume_run(request, session_id)
     begun.run.around = playback
     playback.store, playback.session_id = (store, session_id) if own else (None, "")
     await playback.post()  # what was there before the first request

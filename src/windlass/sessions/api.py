@@ -16,6 +16,7 @@ from windlass.access.caller import Caller, is_host
 from windlass.engine.open_questions import Discarder
 from windlass.engine.ownership import (
     BEGIN_TRIES,
+    SessionScope,
     as_seen_by,
     check_session_id,
     owner_metadata,
@@ -24,7 +25,6 @@ from windlass.engine.ownership import (
     readable_sessions,
     wait_for_beginner,
 )
-from windlass.engine.session import SessionScope
 from windlass.engine.transcript import Transcript, transcript_of
 from windlass.errors import ConfigError, Corrupt, NoSuchSession, SessionHeld, StoreError, safe_repr
 from windlass.events import (

@@ -14,8 +14,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.detach import detach
-from windlass.engine.ownership import readable_sessions
-from windlass.engine.session import SessionScope
+from windlass.engine.ownership import SessionScope, readable_sessions
 from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, safe_repr
 from windlass.events import (
     InboxTaken,

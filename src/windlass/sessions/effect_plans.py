@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass import seams
 from windlass.access.approval import LASTS
 from windlass.access.caller import Caller
-from windlass.engine.session import SessionScope
+from windlass.engine.ownership import SessionScope
 from windlass.errors import ConfigError, safe_repr
 from windlass.events import PlanApproved
 from windlass.loop.resume_input import check_by, name_of_answerer

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.engine.session import SessionScope
+from windlass.engine.ownership import SessionScope
 from windlass.errors import ConfigError, Conflict, Locked, safe_repr
 from windlass.events import (
     AgentScratchpad,

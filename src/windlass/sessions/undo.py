@@ -18,8 +18,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.environment import Environment
-from windlass.engine.ownership import caller_of_resumed, owner_of
-from windlass.engine.session import SessionScope
+from windlass.engine.ownership import SessionScope, caller_of_resumed, owner_of
 from windlass.errors import (
     ConfigError,
     Conflict,

@@ -1,0 +1,126 @@
+"""Go on with the run of a session that was interrupted, parked or killed, where its journal ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.engine.decisions import answerers, must_be_open, post_decisions, take_answers
+from windlass.engine.driver import RunRequest, Start, check_prices, close_open_calls
+from windlass.engine.limits import give_up, limits_of
+from windlass.engine.open_questions import check_not_discarded
+from windlass.engine.ownership import caller_of_resumed, check_session_access, owner_of
+from windlass.errors import NoSuchSession, whole_text
+from windlass.events import RunResumed, RunStarted
+from windlass.events.policy import Reminder
+from windlass.loop.kernel import Stage
+from windlass.loop.ledger import Limits
+from windlass.loop.resume import Standing, continue_session, restore_children, standing, take_up
+from windlass.loop.resume_input import Allow, Deny
+from windlass.loop.run import Run
+from windlass.loop.spend import read_children
+from windlass.loop.verdict import Outcome
+from windlass.policies.preview.mode import as_begun
+from windlass.store.base import Journal
+
+
+async def resume_run(
+    request: RunRequest,
+    session_id: str,
+    *,
+    decisions: Mapping[str, Allow | Deny | bool] | None = None,
+    results: Mapping[str, Any] | None = None,
+    budget: Limits | None = None,
+) -> Start:
+    """Go on with the session's last run where its journal ends; one that has ended stays ended.
+
+    It goes on with the limits that it began with, or lower ones of the plan; `budget` replaces them.
+    With an owner it is a child's session, which goes on in the caller's name if it belongs to that owner.
+    """
+    home = request.check_store()
+    journal = await request.opening(home).go_on(session_id)
+    try:
+        state = standing(journal.entries)
+        begun = state.run
+        if begun is None:
+            raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
+        resumed, resumed_by = _check_caller(request, begun, journal, session_id, decisions)
+        if decisions:
+            check_not_discarded(journal.entries, decisions)
+        if state.unfinished:
+            plan = as_begun(resumed.plan, begun.metadata)
+            resumed = msgspec.structs.replace(resumed, plan=plan)
+        run = resumed.build_run(home, journal)
+        if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
+            state = close_open_calls(run, state)
+        await read_children(home, journal.session_id, state.spending)
+        if not state.unfinished:
+            return _restore_ended(run, state)
+        run.ledger.limits = limits_of(run.plan.limits, begun.metadata, budget)
+        check_prices(run.plan, run.ledger)
+        attempt = state.attempt()
+        at, finish = await take_up(run, state)
+        must_be_open(run, tuple(results or ()))
+        if decisions:
+            await post_decisions(run, decisions, request.caller)
+        _remind_of_suspension(run, state)
+        progress = state.spending.tree_progress
+        run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress, resumed_by))
+        take_answers(run, results)
+        run.reframe(run.plan.frame, "resume")
+        run.journal.flush()
+        await run.journal.durable()  # else a run that dies at once would never be given up
+        if state.has_lost_calls:
+            await request.environment.store.release_calls(run.session_id)
+        run.interruption = give_up(run, state, at, attempt, run.plan.resume_attempts)
+        return Start(run, at, finish)
+    except BaseException:
+        await journal.close()
+        raise
+
+
+def _check_caller(
+    request: RunRequest,
+    begun: RunStarted,
+    journal: Journal,
+    session_id: str,
+    decisions: Mapping[str, Allow | Deny | bool] | None,
+) -> tuple[RunRequest, str | None]:
+    """Return the request in the name of who goes on, and who resumed it if that is another.
+
+    The ids are those of the run that goes on. Whoever answers must have access to the session.
+    """
+    caller, resumed_by = request.caller, None
+    if request.owner is None:
+        known = owner_of(journal.entries)
+        for who in answerers(decisions or {}, caller):
+            check_session_access(known, who, session_id, request.environment, "answer")
+        caller, resumed_by = caller_of_resumed(begun, known, caller)
+    resumed = msgspec.structs.replace(
+        request,
+        caller=caller,
+        run_id=begun.run_id,
+        request_id=begun.request_id,
+        conversation_id=begun.conversation_id,
+    )
+    return resumed, resumed_by
+
+
+def _restore_ended(run: Run, state: Standing) -> Start:
+    """Return a run that has ended, with its outcome, totals and messages."""
+    continue_session(run, state)
+    run.first_entry, run.iteration = state.first_entry, state.iteration
+    restore_children(run, state.spending)
+    ended = state.ended
+    assert ended is not None
+    return Start(run, Stage.OPEN, None, Outcome(ended.status, ended.stop_reason, ended.error))
+
+
+def _remind_of_suspension(run: Run, state: Standing) -> None:
+    """Tell the model why it was suspended, if somebody gave a reason."""
+    parked = state.suspended
+    if parked is not None and parked.reason and not parked.waiting:
+        words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
+        run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
