@@ -20,8 +20,8 @@ from bench.table import Row, micro
 from windlass.events import Compacted, JournalEntry, Reshaped
 from windlass.loop.run import Run
 from windlass.messages import Message, Text, ToolCall, ToolResult
+from windlass.models.base import Strand
 from windlass.models.history import audit
-from windlass.models.view import Strand
 from windlass.policies.compaction.policy import Compactor
 from windlass.testing import scripted
 

@@ -11,8 +11,7 @@ from bench.sampling import REPS, paired
 from bench.table import Row, micro
 from bench.work import SYSTEM, add
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.models.base import Frame, Request
-from windlass.models.view import Strand
+from windlass.models.base import Frame, Request, Strand
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.base import HttpModel
 from windlass.models.wires.openai.chat import OpenAIChat

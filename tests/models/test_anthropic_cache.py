@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import windlass as w
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
-from windlass.models.base import Frame, Request, Settings
-from windlass.models.view import Strand
+from windlass.models.base import Frame, Request, Settings, Strand
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.base import HttpModel
 from windlass.models.wires.bedrock.model import BedrockConverse

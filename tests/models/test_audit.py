@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.messages import Message, Opaque, Origin, Text, ToolCall, ToolResult
-from windlass.models.base import Model, Request, Response, silent
+from windlass.models.base import Model, Request, Response, Strand, silent
 from windlass.models.history import Auditing, audit, repair
-from windlass.models.view import Strand
 
 
 def asks(*ids: str) -> Message:

@@ -25,8 +25,7 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models.base import Frame, Request, Settings
-from windlass.models.view import Strand
+from windlass.models.base import Frame, Request, Settings, Strand
 from windlass.models.wires.bedrock.model import BedrockConverse
 from windlass.testing.providers import FakeBedrock, Reply, conversation
 

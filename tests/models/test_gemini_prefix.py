@@ -7,8 +7,7 @@ import os.path
 import pytest
 
 from windlass.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, ToolSpec
-from windlass.models.base import Frame, Request, Settings
-from windlass.models.view import Strand
+from windlass.models.base import Frame, Request, Settings, Strand
 from windlass.models.wires.base import HttpModel
 from windlass.models.wires.gemini.model import GeminiGenerate
 from windlass.models.wires.gemini.vertex import VertexGenerate

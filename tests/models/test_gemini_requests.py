@@ -22,9 +22,8 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models.base import Frame, Request, Settings
+from windlass.models.base import Frame, Request, Settings, Strand
 from windlass.models.registry import prices
-from windlass.models.view import Strand
 from windlass.models.wires.gemini.model import GeminiGenerate
 from windlass.models.wires.gemini.vertex import VertexGenerate
 from windlass.testing.providers import FAULTS, FakeGemini, FakeVertex

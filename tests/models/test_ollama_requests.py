@@ -23,9 +23,8 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models.base import Completion, Frame, Request, Settings
+from windlass.models.base import Completion, Frame, Request, Settings, Strand
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.view import Strand
 from windlass.models.wires.ollama.model import OllamaChat
 from windlass.testing.providers import FAULTS, FakeOllama, Reply
 

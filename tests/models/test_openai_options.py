@@ -9,13 +9,12 @@ import pytest
 
 from windlass.errors import ConfigError
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall, ToolResult, ToolSpec
-from windlass.models.base import Frame, Request, Settings, silent
+from windlass.models.base import Frame, Request, Settings, Strand, silent
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.registry import (
     provider_capabilities_clear,
     provider_capabilities_install,
 )
-from windlass.models.view import Strand
 from windlass.models.wires.base import HttpModel
 from windlass.models.wires.openai.chat import OpenAIChat
 from windlass.models.wires.openai.responses import OpenAIResponses

@@ -21,8 +21,7 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models.base import Frame, Request, Settings
-from windlass.models.view import Strand
+from windlass.models.base import Frame, Request, Settings, Strand
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.base import HttpModel
 from windlass.models.wires.bedrock.model import BedrockConverse

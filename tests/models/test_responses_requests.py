@@ -21,11 +21,10 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models.base import Frame, Request, Settings
+from windlass.models.base import Frame, Request, Settings, Strand
 from windlass.models.registry import prices
 from windlass.models.registry.providers import resolve
 from windlass.models.registry.registry import capabilities_of
-from windlass.models.view import Strand
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.openai.chat import OpenAIChat
 from windlass.models.wires.openai.responses import OpenAIResponses

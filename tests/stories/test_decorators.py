@@ -19,7 +19,7 @@ from windlass.engine.environment import current_store
 from windlass.events import Compacted, Decorated, IterationStart, Replied, Reshaped
 from windlass.loop.requests import requests_of
 from windlass.messages import Image, Message, Text, ToolResult
-from windlass.models.view import View
+from windlass.models.base import View
 from windlass.testing import call, scripted
 
 

@@ -13,9 +13,8 @@ from windlass.callers.scope import scope_of
 from windlass.errors import ConfigError, safe_repr
 from windlass.loop.reply import cost_of
 from windlass.messages import Message
-from windlass.models.base import Model, Request, Response
+from windlass.models.base import Model, Request, Response, pieces
 from windlass.models.estimates import fill_usage, weigh_frame
-from windlass.models.view import pieces
 from windlass.models.wrappers.adapt import AdaptedModel
 from windlass.usage import NO_USAGE
 

@@ -31,8 +31,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.messages import Message, Opaque, Text
-from windlass.models.base import Emit, Request
-from windlass.models.view import Strand
+from windlass.models.base import Emit, Request, Strand
 
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
 

@@ -32,11 +32,10 @@ from windlass.loop.reply import accept_reply, attempts_of, repair_reply
 from windlass.loop.state import CallState, ViewState
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message
-from windlass.models.base import Aside, Emit, Frame, Model, Request, Response, silent
+from windlass.models.base import Aside, Emit, Frame, Model, Request, Response, View, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.history import audit, repair
 from windlass.models.meter import current_meter
-from windlass.models.view import View
 from windlass.redaction.redactor import Redactor
 from windlass.store.base import Journal
 from windlass.usage import NO_USAGE

@@ -52,7 +52,7 @@ from windlass.loop.spend import Spending, lost_call_entry
 from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Finish
 from windlass.messages import ToolCall, ToolResult
-from windlass.models.view import Strand
+from windlass.models.base import Strand
 from windlass.store.view import ViewFold
 from windlass.tools.handlers import own
 

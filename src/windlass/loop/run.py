@@ -52,8 +52,7 @@ from windlass.loop.state import CallState, HostState, ViewState
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text
-from windlass.models.base import Frame, Model, Request, Response, silent
-from windlass.models.view import Strand, View
+from windlass.models.base import Frame, Model, Request, Response, Strand, View, silent
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.tools.result import answer
 from windlass.tools.tool import AgentInfo, Tool

@@ -17,9 +17,8 @@ from windlass.events import Reminded, ToolDecided
 from windlass.loop.resume_input import Answers
 from windlass.loop.sinks import Sink, Watcher
 from windlass.messages import Message, ToolResult, characters
-from windlass.models.base import Frame, Request
+from windlass.models.base import Frame, Request, Strand, View
 from windlass.models.estimates import weigh_frame
-from windlass.models.view import Strand, View
 from windlass.usage import Usage
 
 

@@ -24,8 +24,7 @@ from windlass.messages import (
     characters,
     weigh_text,
 )
-from windlass.models.base import Frame, Model, Request, Response
-from windlass.models.view import View
+from windlass.models.base import Frame, Model, Request, Response, View
 from windlass.usage import Usage
 
 log = logging.getLogger("windlass")

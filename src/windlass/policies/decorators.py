@@ -22,8 +22,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.record import digest_of
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from windlass.models.base import Request
-from windlass.models.view import Strand, View
+from windlass.models.base import Request, Strand, View
 from windlass.options.checks import boolean, function
 from windlass.options.group import Option, OptionGroup
 from windlass.policies.build import BuildContext, Policies

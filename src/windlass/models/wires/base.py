@@ -17,7 +17,7 @@ import msgspec
 from windlass.errors import BadReply, ConfigError, ModelError, StreamBroken, nearest
 from windlass.json_types import JsonObject
 from windlass.messages import Message, Origin
-from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, pieces
 from windlass.models.estimates import check_usage
 from windlass.models.meter import receive_part
 from windlass.models.registry import prices
@@ -33,7 +33,6 @@ from windlass.models.transport.base import (
     Transport,
 )
 from windlass.models.transport.errors import Source, from_http
-from windlass.models.view import pieces
 from windlass.models.wires.decoder import Decoder
 from windlass.models.wires.json_values import (
     as_dict,

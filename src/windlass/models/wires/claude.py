@@ -14,9 +14,8 @@ import msgspec
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject, is_list, is_object
 from windlass.messages import Block, Message, Text
-from windlass.models.base import Settings
+from windlass.models.base import Settings, View
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.view import View
 from windlass.models.wires.json_values import dumps
 
 _KEPT: Final = ("title", "enum", "const", "type", "required", "$ref", "default")

@@ -12,9 +12,8 @@ import msgspec
 
 from windlass.json_types import JsonObject
 from windlass.messages import Message, Text
-from windlass.models.base import Request
+from windlass.models.base import Request, derive
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.view import derive
 
 WORDS: Final = "/no_think"
 

@@ -17,8 +17,7 @@ import msgspec
 from windlass import seams
 from windlass.events import LiveEvent, StreamRestarted, TextDelta, ToolCallReady
 from windlass.messages import Block, Image, Message, Text, ToolCall, ToolResult, ToolSpec
-from windlass.models.base import Emit, Frame, Model, Request, Response
-from windlass.models.view import derive
+from windlass.models.base import Emit, Frame, Model, Request, Response, derive
 from windlass.models.wrappers.text_calls import (
     CLOSE,
     OPEN,

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, Text, ToolResult
-from windlass.models.view import Strand
+from windlass.models.base import Strand
 from windlass.policies.projection.edits import Edit, edit
 
 #: Outcomes that say no more than that a call was wrong. A denial, a timeout and a call that was

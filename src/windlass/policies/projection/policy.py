@@ -15,9 +15,8 @@ from windlass.events import Projected
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message
-from windlass.models.base import Frame, Request
+from windlass.models.base import Frame, Request, View
 from windlass.models.estimates import estimate_frame, estimate_view, weigh_messages
-from windlass.models.view import View
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.compaction import rewrite
 from windlass.policies.compaction.cut import fresh

@@ -14,8 +14,8 @@ import msgspec
 from windlass.events import JournalEntry, Replied, Said, ToolMessage
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, ToolCall, ToolResult
+from windlass.models.base import Strand
 from windlass.models.estimates import weigh_messages
-from windlass.models.view import Strand
 from windlass.policies.compaction.cut import find_pinned, is_reference, reference
 from windlass.policies.projection.edits import Edit, edit
 from windlass.policies.projection.failures import is_failure

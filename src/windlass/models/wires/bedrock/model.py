@@ -18,9 +18,8 @@ import msgspec
 from windlass.errors import BadReply, BadRequest, ConfigError
 from windlass.json_types import JsonObject, is_list, is_mapping, is_object, is_sequence
 from windlass.messages import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from windlass.models.base import Emit, Frame, Request, Settings
+from windlass.models.base import Emit, Frame, Request, Settings, encode_in_context
 from windlass.models.registry.scope import ENDPOINTS, environ
-from windlass.models.view import encode_in_context
 from windlass.models.wires.base import Access, HttpModel
 from windlass.models.wires.bedrock.reply import ConverseDecoder
 from windlass.models.wires.bedrock.sigv4 import Signer

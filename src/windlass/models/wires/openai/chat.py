@@ -22,8 +22,15 @@ from windlass.messages import (
     Thinking,
     ToolResult,
 )
-from windlass.models.base import Completion, Emit, Frame, Request, Response, Settings
-from windlass.models.view import encode_in_context
+from windlass.models.base import (
+    Completion,
+    Emit,
+    Frame,
+    Request,
+    Response,
+    Settings,
+    encode_in_context,
+)
 from windlass.models.wires.decoder import Decoder
 from windlass.models.wires.json_values import as_dict, dumps, safe_name
 from windlass.models.wires.no_think import told_not_to_think
