@@ -1,4 +1,4 @@
-"""The agent that the options of a command describe: its model, tools, limits and answers."""
+"""The agent that the options of a command describe: its model, tools and limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from windlass.replay.replay import NeverAsked
 
 
 class Before(NamedTuple):
-    """How a session was run the last time."""
+    """The last run of a session."""
 
     provider: str
     model: str
@@ -39,7 +39,7 @@ class Before(NamedTuple):
 
 
 def before(entries: Sequence[JournalEntry]) -> Before | None:
-    """What a journal says of its last run; None when it has never run."""
+    """Return the facts of a journal's last run; None when it has never run."""
     state = standing(entries)
     if state.run is None:
         return None
@@ -109,7 +109,7 @@ def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None
 
 
 def answers_of(chosen: CommandOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Decisions and results for the calls of a parked run."""
+    """Parse decisions and results for the calls of a parked run."""
     decisions: JsonObject = {call: Allow() for call in chosen.allow}
     for text in chosen.deny:
         call, _, reason = text.partition("=")

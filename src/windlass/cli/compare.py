@@ -154,8 +154,10 @@ def _report(
             paper.line(("  " + _pad(a, room) + " | " + b, "dim" if at == 0 else ""))
     calls = sum(one.same_calls for one in done)
     texts = sum(one.same_text for one in done)
-    told = f"{len(done)} of {words.count(asked, 'request')} sent to {name}"
-    paper.line(f"{words.clean(told)}: the same calls {calls} times, the same words {texts} times")
+    summary = f"{len(done)} of {words.count(asked, 'request')} sent to {name}"
+    paper.line(
+        f"{words.clean(summary)}: the same calls {calls} times, the same words {texts} times"
+    )
     before = sum(one.recorded.cost_usd for one in done)
     paper.line((f"{words.money(usd)} now, {words.money(before)} on record", "dim"))
     if stopped is not None:

@@ -125,8 +125,8 @@ def split(target: str) -> tuple[str, str | None]:
 
 
 def _line(paper: ConsoleOutput, finding: Finding, redactor: Redactor) -> None:
-    words = one_line(redactor.text(finding.detail), max(40, paper.width - 36))
-    paper.line(f"{finding.name:<20}", (f"{finding.status:<13}", _TONE[finding.status]), words)
+    detail = one_line(redactor.text(finding.detail), max(40, paper.width - 36))
+    paper.line(f"{finding.name:<20}", (f"{finding.status:<13}", _TONE[finding.status]), detail)
 
 
 def _close(paper: ConsoleOutput, report: Report, wrote: str | None, redactor: Redactor) -> None:

@@ -100,8 +100,8 @@ def _start_steps(entry: events.RunStarted) -> Iterator[Step]:
 def _end_steps(entry: events.RunEnded) -> Iterator[Step]:
     good = entry.status in ("done", "idle")
     why = f" ({entry.stop_reason})" if entry.stop_reason and not good else ""
-    said = f": {entry.error.get('message')}" if entry.error else ""
-    yield Step("end", f"{entry.status}{why}{said}", "green" if good else "yellow")
+    message = f": {entry.error.get('message')}" if entry.error else ""
+    yield Step("end", f"{entry.status}{why}{message}", "green" if good else "yellow")
 
 
 def _resume_steps(entry: events.RunResumed) -> Iterator[Step]:
@@ -189,9 +189,9 @@ def _tool_message_steps(entry: events.ToolMessage) -> Iterator[Step]:
 
 
 def _verdict(entry: events.IterationEnd) -> Iterator[Step]:
-    said = entry.verdict.replace("_", " ")
+    verdict = entry.verdict.replace("_", " ")
     why = ", ".join(part for part in (entry.status, entry.reason) if part)
-    yield Step("verdict", f"{said} ({why})" if why else said, "dim")
+    yield Step("verdict", f"{verdict} ({why})" if why else verdict, "dim")
 
 
 def _reshape_steps(entry: events.Reshaped) -> Iterator[Step]:
@@ -216,10 +216,10 @@ def _scratchpad(entry: events.AgentScratchpad) -> Iterator[Step]:
 
 
 def _inbox(entry: events.InboxTaken) -> Iterator[Step]:
-    said = "" if entry.payload is None else f": {_plain(entry.payload)}"
+    payload = "" if entry.payload is None else f": {_plain(entry.payload)}"
     if entry.item == "memory":  # the entries that follow show the edit
-        said = ""
-    yield Step("inbox", f"{entry.item}{said}", "magenta")
+        payload = ""
+    yield Step("inbox", f"{entry.item}{payload}", "magenta")
 
 
 def _budget(entry: events.BudgetExhausted) -> Iterator[Step]:
@@ -234,9 +234,9 @@ _TONES = {"plain": "dim", "good": "green", "warn": "yellow", "bad": "red"}
 
 
 def _as_in_the_picture(entry: Any) -> Iterator[Step]:
-    said = said_by(entry)
-    if said is not None:
-        yield Step(said.kind, said.text, _TONES[said.tone])
+    mark = said_by(entry)
+    if mark is not None:
+        yield Step(mark.kind, mark.text, _TONES[mark.tone])
 
 
 def _nothing(_entry: Any) -> Iterator[Step]:

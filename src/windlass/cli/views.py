@@ -249,10 +249,10 @@ def short_line(event: Event, width: int) -> tuple[Part, ...] | None:
 
 
 def _result(event: ToolResulted, width: int) -> tuple[Part, ...]:
-    said = event.result.text
+    text = event.result.text
     if event.outcome == "ok" and not event.result.is_error:
-        return ("  ", ("←", "green"), (f" {one_line(f'{event.tool}: {said}', width)}", "dim"))
-    return ("  ", ("✗", "red"), f" {one_line(f'{event.tool}: {event.outcome}: {said}', width)}")
+        return ("  ", ("←", "green"), (f" {one_line(f'{event.tool}: {text}', width)}", "dim"))
+    return ("  ", ("✗", "red"), f" {one_line(f'{event.tool}: {event.outcome}: {text}', width)}")
 
 
 # --------------------------------------------------------------------------- which one

@@ -45,8 +45,8 @@ def problems_of(
     try:
         convert(value, shape)
     except msgspec.ValidationError as error:
-        words = say(error, shape)
-        return [(path, f": {words}{render_value(path, value)}{_fix(words, value)}")]
+        message = say(error, shape)
+        return [(path, f": {message}{render_value(path, value)}{_fix(message, value)}")]
     return []
 
 
@@ -56,7 +56,7 @@ def _fields_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldI
 
 
 def convert(value: object, shape: type[T]) -> T:
-    """The data as the shape; raises `msgspec.ValidationError`."""
+    """Convert the data to the type, or raise `msgspec.ValidationError`."""
     try:
         return msgspec.convert(value, shape, dec_hook=_from_plain)
     except RecursionError:
@@ -64,7 +64,7 @@ def convert(value: object, shape: type[T]) -> T:
 
 
 def _from_plain(shape: type, value: object) -> object:
-    """Secrets and paths from the text that stands for them."""
+    """Convert the text of secrets and paths."""
     if isinstance(value, shape):
         return value
     if isinstance(value, str) and shape is Secret:
@@ -88,7 +88,7 @@ def _struct_in(shape: object) -> type[msgspec.Struct] | None:
 
 
 def _item_shape(value: object, shape: object) -> Any:
-    """The shape of what is inside a dict or list of one shape; None for anything else."""
+    """Return the item type of a dict or list; None for anything else."""
     for each in _members(shape):
         origin, arguments = get_origin(each), get_args(each)
         if isinstance(value, dict) and origin is dict:
@@ -115,13 +115,13 @@ _WORDS = {
 
 
 def _in_words(named: re.Match[str]) -> str:
-    """Types as TOML has them, which has no null."""
+    """Name types as TOML has them, which has no null."""
     kinds = [kind for kind in named[1].split(" | ") if kind != "null"]
     return " or ".join(_WORDS.get(kind, kind) for kind in kinds)
 
 
 def _fix(words: str, value: object) -> str:
-    """What to do about a wrong type, where that is plain to see."""
+    """Return the fix for an obviously wrong type, or nothing."""
     if isinstance(value, (int, float)) and words.startswith("expected a string"):
         return ": put it in quotes"
     if isinstance(value, str) and words.startswith(("expected an integer", "expected a number")):
@@ -130,18 +130,18 @@ def _fix(words: str, value: object) -> str:
 
 
 def say(error: msgspec.ValidationError, shape: object = None) -> str:
-    """A validation error in words that fit behind the name of a key."""
+    """Describe a validation error in text that fits behind the name of a key."""
     choices = [c for each in _members(shape) if get_origin(each) is Literal for c in get_args(each)]
     if choices:
         return f"expected {' or '.join(map(repr, choices))}"
-    words, _, place = str(error).partition(" - at `")
-    words = words[:1].lower() + _TYPE.sub(_in_words, words[1:])
+    message, _, place = str(error).partition(" - at `")
+    message = message[:1].lower() + _TYPE.sub(_in_words, message[1:])
     inside = place.rstrip("`").removeprefix("$").removeprefix(".")
-    return f"{words} (at {inside})" if inside else words
+    return f"{message} (at {inside})" if inside else message
 
 
 def render_value(path: tuple[str, ...], value: object) -> str:
-    """` ('fast')`, unless the value is a secret or too much to show."""
+    """Format a value as ` ('fast')`, unless it is secret or too long."""
     if isinstance(value, (dict, list)) or is_secret(path, value):
         return ""
     shown = repr(mask_url(value) if isinstance(value, str) else value)
@@ -149,12 +149,12 @@ def render_value(path: tuple[str, ...], value: object) -> str:
 
 
 def choice(known: Collection[str]) -> str:
-    """` (known: a, b)`"""
+    """Format the known names as ` (known: a, b)`."""
     if not known:
         return ""
     return f" (known: {', '.join(sorted(known))})"
 
 
 def is_secret(path: tuple[str, ...], value: object) -> bool:
-    """Whether the value is one that nobody may see."""
+    """Check whether the value is secret."""
     return isinstance(value, Secret) or looks_secret(path[-1])

@@ -73,8 +73,8 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
             await run.store.post(run.session_id, "decision", payload)
             return
         except AlreadyAnswered as error:
-            said = payload.pop(error.call_id)
-            if (error.action, error.by) != (said["action"], said.get("by", HOST)):
+            posted = payload.pop(error.call_id)
+            if (error.action, error.by) != (posted["action"], posted.get("by", HOST)):
                 raise
 
 

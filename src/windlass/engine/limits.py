@@ -46,11 +46,11 @@ def give_up(run: Run, state: Standing, at: Stage, attempt: int, most: int | None
     if most is None or attempt <= most:
         return None
     under_way = _under_way(run, state, at)
-    words = (
+    message = (
         f"the process ended {attempt} times in a row without a new reply or result while "
         f"{under_way} was under way"
     )
-    return Stop("failed", "poison", {"category": "poison", "message": words, "call": under_way})
+    return Stop("failed", "poison", {"category": "poison", "message": message, "call": under_way})
 
 
 def _under_way(run: Run, state: Standing, at: Stage) -> str:

@@ -177,12 +177,14 @@ def _with_file(values: Values, model: Model) -> Values:
     found = model_defaults(model.provider, model.name)
     if not found:
         return values
-    said = {name for name, value in values.items() if value is not None}
-    said.update(ProviderOptions.read(values).llm_options or {})
-    if not _REASONING.isdisjoint(said):  # any option on thinking overrides all weaker ones
-        said |= _REASONING
+    given_names = {name for name, value in values.items() if value is not None}
+    given_names.update(ProviderOptions.read(values).llm_options or {})
+    if not _REASONING.isdisjoint(given_names):  # any option on thinking overrides all weaker ones
+        given_names |= _REASONING
     try:
-        checked = {name: check_option(name, found[name]) for name in found if name not in said}
+        checked = {
+            name: check_option(name, found[name]) for name in found if name not in given_names
+        }
     except ConfigError as error:
         raise ConfigError(
             f"{error}; [llm.model_defaults] says so of {model.provider}:{model.name}"
@@ -241,8 +243,8 @@ def _choose_thinking(values: Values, caps: Capabilities, task: Task) -> Any:
 
 def _check_agreement(thinking: bool | JsonObject | None, effort: str) -> None:
     """Refuse two options on the same thing that contradict each other."""
-    words = thinking if isinstance(thinking, dict) else {}
-    if thinking is False or words.get("mode") == "disabled":
+    options = thinking if isinstance(thinking, dict) else {}
+    if thinking is False or options.get("mode") == "disabled":
         raise ConfigError("thinking is off and reasoning_effort is given: leave one of them out")
-    if words.get("effort", effort) != effort:
+    if options.get("effort", effort) != effort:
         raise ConfigError("thinking.effort and reasoning_effort are the same: give one of them")

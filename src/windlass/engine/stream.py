@@ -186,8 +186,8 @@ class RunStream(Generic[Result]):
 
     async def _post(self, kind: Any, text: str) -> None:
         run = self._check_entered().run
-        words = text if run.redactor is None else run.redactor.text(text)
-        await run.store.post(self.session_id, kind, words)
+        cleaned = text if run.redactor is None else run.redactor.text(text)
+        await run.store.post(self.session_id, kind, cleaned)
 
     def _check_entered(self) -> Start:
         if self._started is None:

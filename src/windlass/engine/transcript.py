@@ -137,9 +137,9 @@ class _Reader:
         self.scratchpad = Scratch()
 
     def read(self, entry: JournalEntry) -> None:
-        tell = _TELL.get(type(entry))
-        if tell is not None:
-            tell(self, entry)
+        read_entry = _TELL.get(type(entry))
+        if read_entry is not None:
+            read_entry(self, entry)
         else:
             self.add(kind_of(entry), "internal", data=_without_kind(entry))
         self.view.apply(entry)

@@ -1,4 +1,4 @@
-"""What a run may spend and has spent: iterations, tokens, dollars, seconds.
+"""The ledger of a run: limits and spending in iterations, tokens, dollars, seconds.
 
 Money is reserved before it is spent: a call is priced as an estimate, held back, and settled with
 what it really used. A ledger may stand under another (a child run under its parent, every run under
@@ -25,7 +25,7 @@ MIN_REPLY_TOKENS = 16  # a reply for which there is less room is not asked for
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run may spend: `w.Budget(usd=0.50, tokens=200_000, seconds=120)`.
+    """The limits of a run: `w.Budget(usd=0.50, tokens=200_000, seconds=120)`.
 
     None means no limit of that kind. `per` is for a Runtime: `w.Runtime(budget=w.Budget(usd=20,
     per="day"))` counts what its store has on the books of this UTC day.
@@ -78,7 +78,7 @@ class ReachedLimit(msgspec.Struct, frozen=True):
 
 
 class Reserve:
-    """What one call holds back until it is settled."""
+    """The amount that one call holds back until it is settled."""
 
     __slots__ = (
         "held_tokens",
@@ -105,7 +105,7 @@ class Reserve:
 
 
 class Ledger:
-    """The books of one run, or of a tree of runs."""
+    """The ledger of one run, or of a tree of runs."""
 
     __slots__ = (
         "_errors",
@@ -147,7 +147,7 @@ class Ledger:
 
     @property
     def limits(self) -> Limits:
-        """What may be spent from here."""
+        """The limits from here."""
         return self._limits
 
     @limits.setter
@@ -168,7 +168,7 @@ class Ledger:
 
     @property
     def metered(self) -> bool:
-        """Does any limit here or above need an estimate before each call?"""
+        """Whether any limit here or above needs an estimate before each call."""
         ledger: Ledger | None = self
         while ledger is not None:
             if ledger.spends:  # tokens or dollars are limited
@@ -178,12 +178,12 @@ class Ledger:
 
     @property
     def shared(self) -> bool:
-        """Do others spend from a limit above as well?"""
+        """Whether others spend from a limit above as well."""
         return self.parent is not None and self.parent.metered
 
     @property
     def priced(self) -> bool:
-        """Is there a limit in dollars, here or above?"""
+        """Whether there is a limit in dollars, here or above."""
         ledger: Ledger | None = self
         while ledger is not None and ledger.limits.usd is None:
             ledger = ledger.parent
@@ -335,13 +335,13 @@ class Ledger:
             ledger = ledger.parent
 
     def _first_of(self, kind: str) -> tuple[int, float]:
-        """The worst error of estimates of this kind so far; the first call is marked as under way."""
+        """Return the worst error of estimates of this kind; mark its first call as running."""
         if self._errors is None:
             self._errors = {}
         return self._errors.setdefault(kind, None) or _NO_ERROR
 
     def _learn(self, reserve: Reserve, tokens: int, usd: float) -> None:
-        """Remember by how much an estimate was too low; a call that failed says nothing."""
+        """Record by how much an estimate was too low; a failed call does not count."""
         if self._errors is None:
             return
         known = self._errors.get(reserve.kind)

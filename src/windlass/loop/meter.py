@@ -1,4 +1,4 @@
-"""The meter of a model call: every request reserved at its own model's price, settled and booked.
+"""The meter of a model call: every request reserved at its model's price, and settled.
 
 A call may be made of several requests (see `models/meter.py`). One of them is under way at a time;
 what goes on beside it has a branch of its own. Who makes the call says how requests that came to
@@ -102,7 +102,7 @@ class CallMeter:
 
     @property
     def output(self) -> int:
-        """What a reply may have that nobody limits, in tokens."""
+        """The tokens assumed for a reply without a limit."""
         return REPLY_TOKENS
 
     def estimate(self, request: Request) -> int:
@@ -262,7 +262,7 @@ class CallMeter:
         return self._purpose if self._parent is not None else None
 
     def _release(self, model: Model, tokens: int = 0, usd: float = 0.0) -> None:
-        """Nothing is held for the call now: what is paid for already is all that it may cost."""
+        """Record that nothing is held for the call now beyond what is paid for."""
         self._paid = (self._paid[0] + tokens, self._paid[1] + usd)
         if self._on_record and self.recording:
             self.record_release(model, self._beside, self._paid)
@@ -288,7 +288,7 @@ class CallMeter:
             self.attempt.reply = response
 
     def receive_part(self, part: Response | None) -> None:
-        """Remember what came of a reply that broke off."""
+        """Record the received part of a reply that broke off."""
         if self.attempt is not None:
             self.attempt.sent, self.attempt.part = True, part
 
@@ -315,13 +315,13 @@ class CallMeter:
         self._release(model, tokens, cost)
 
     def watch(self, emit: Emit) -> Emit:
-        """An emit that remembers what it passes on as received."""
+        """Return an emit that records as received what it passes on."""
         if self._events is None:
             self._events = []
         return RecordingEmit(emit, self._events)
 
     def branch(self, purpose: str) -> CallMeter:
-        """A meter for requests beside this call's own."""
+        """Return a meter for requests beside this call's own."""
         return BranchMeter(self, purpose)
 
     # ----------------------------------------------------------------- for who makes the call
@@ -372,7 +372,7 @@ class CallMeter:
     # ----------------------------------------------------------------- details
 
     def _discard(self) -> None:
-        """Settle a request that was not made, or whose reply is not the answer."""
+        """Settle a request that was not made, or with a reply that is not the answer."""
         attempt, self.attempt = self.attempt, None
         if self._events is not None:
             self._events.clear()
@@ -427,7 +427,7 @@ class BranchMeter(CallMeter):
 
     @property
     def output(self) -> int:
-        """What a reply may have that nobody limits, in tokens."""
+        """The tokens assumed for a reply without a limit."""
         return self._main.output
 
     def estimate(self, request: Request) -> int:
@@ -460,7 +460,7 @@ def _is_stop(error: BaseException) -> bool:
 
 
 def _may_be_at_work(model: Model) -> bool:
-    """May somebody behind a network be at work on a request of which nothing came back?
+    """Check whether a provider may still work on a request that brought nothing back.
 
     A model that reports what came of its replies has said so already.
     """
@@ -480,9 +480,9 @@ def _cost(attempt: Attempt, usage: Usage) -> float:
 
 def _blocks(events: list[LiveEvent]) -> tuple[Block, ...]:
     """Turn what was shown of a reply into blocks, to estimate its tokens."""
-    words = "".join([e.text for e in events if isinstance(e, (TextDelta, ThinkingDelta))])
+    text = "".join([e.text for e in events if isinstance(e, (TextDelta, ThinkingDelta))])
     calls = [event.call for event in events if isinstance(event, ToolCallReady)]
-    return (Text(words), *calls) if words else tuple(calls)
+    return (Text(text), *calls) if text else tuple(calls)
 
 
 def with_max_tokens(request: Request, max_tokens: int | None) -> Request:
@@ -543,7 +543,7 @@ async def hold_back(
     closing: bool = False,
     wait: bool = True,
 ) -> Reserve | ReachedLimit:
-    """Hold back what a call of so many tokens may cost, or say which limit leaves no room."""
+    """Hold back what a call of so many tokens may cost, or return the limit in the way."""
     if ledger.priced:
         require_price(model)
     usd_in = cost_of(model, Usage(input_tokens=inputs))

@@ -25,7 +25,7 @@ log = logging.getLogger("windlass")
 
 
 class Spending(Protocol):
-    """What was spent so far: a ledger."""
+    """The spending so far: a ledger."""
 
     tokens: int
     usd: float
@@ -44,7 +44,7 @@ class Period:
         self.since, self._until = bounds(per, seams.now())
 
     def turn_over(self, ledger: Spending) -> None:
-        """Begin anew once the period is over."""
+        """Begin a new period once the last is over."""
         now = seams.now()
         if now >= self._until:
             self.since, self._until = bounds(self._per, now)
@@ -52,7 +52,7 @@ class Period:
             ledger.tokens, ledger.usd = 0, 0.0
 
     async def refresh(self, ledger: Spending) -> None:
-        """Enter what the store has on its books, unless that was done a moment ago."""
+        """Read the spending in the store, unless that was done a moment ago."""
         self.turn_over(ledger)
         now = seams.monotonic()
         if self._read_at is not None and now - self._read_at < STALE_SECONDS:
@@ -107,7 +107,7 @@ async def _wait_for(task: asyncio.Future[T]) -> T:
 
 
 def bounds(per: str, now: float) -> tuple[float, float]:
-    """When the period began that this time is in, and when it ends."""
+    """Return when the period of this time began, and when it ends."""
     if per == "ever":
         return 0.0, float("inf")
     day = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)

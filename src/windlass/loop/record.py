@@ -98,12 +98,12 @@ def refusal_by_tool(ready: Ready, result: ToolResult, caller: str) -> ToolDecide
 def _reason_in(text: str) -> str | None:
     """Find why a caller may not make the call, where the result says so."""
     try:
-        told: object = msgspec.json.decode(text)
+        decoded: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if not isinstance(told, dict):
+    if not isinstance(decoded, dict):
         return None
-    fields = cast("JsonObject", told)
+    fields = cast("JsonObject", decoded)
     if fields.get("error") != "permission_denied" or not isinstance(fields.get("reason"), str):
         return None
     return fields["reason"]

@@ -22,8 +22,8 @@ def reminder_entry(reminder: Reminder, source: str, session_id: str) -> Reminded
     """Build the entry of a reminder; its words cannot pretend that it is over."""
     if type(cast("object", reminder)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {safe_repr(reminder)}")
-    words = reminder.text.replace("</system_reminder", "<\\/system_reminder")
-    message = Message("user", (Text(f"<system_reminder>\n{words}\n</system_reminder>"),), KIND)
+    text = reminder.text.replace("</system_reminder", "<\\/system_reminder")
+    message = Message("user", (Text(f"<system_reminder>\n{text}\n</system_reminder>"),), KIND)
     return Reminded(message, reminder.ttl, reminder.propagate, source, session_id)
 
 

@@ -82,10 +82,10 @@ def decision_of(value: object) -> Decision:
         by = None if value.by is None else str(value.by)
         return _decision(value.allowed, value.reason, by, value.ask)
     if isinstance(value, dict):
-        said = cast("JsonObject", value)
-        by, ask = [str(said[key]) if said.get(key) else None for key in ("by", "ask")]
-        allowed = said.get("action") == "allow"
-        return _decision(allowed, said.get("reason"), by, ask)
+        fields = cast("JsonObject", value)
+        by, ask = [str(fields[key]) if fields.get(key) else None for key in ("by", "ask")]
+        allowed = fields.get("action") == "allow"
+        return _decision(allowed, fields.get("reason"), by, ask)
     return _decision(value is True or value == "allow", None, None, None)
 
 
@@ -97,9 +97,9 @@ def answer_as_data(
     allowed: bool, by: str | None, ask: str | None, reason: str | None = None
 ) -> JsonObject:
     """Return an answer as it is posted; the host need not name anybody."""
-    told: JsonObject = {"action": "allow" if allowed else "deny", "reason": reason}
+    answer: JsonObject = {"action": "allow" if allowed else "deny", "reason": reason}
     named = {name: value for name, value in (("by", by), ("ask", ask)) if value is not None}
-    return {**told, **named}
+    return {**answer, **named}
 
 
 def result_of(value: object) -> ToolResult:

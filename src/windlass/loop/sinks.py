@@ -1,4 +1,4 @@
-"""Whoever watches a run: they see its events without secrets, and cannot fail or hold it up.
+"""Observers of a run: they see its events without secrets, and cannot fail or delay it.
 
 A callback may be async: what it awaits goes on beside the run, in order, and is over before the run
 returns.
@@ -49,7 +49,7 @@ def fan_out(sinks: Sequence[Sink]) -> Sink:
 
 
 class Watcher:
-    """A callback as a sink. `look(event)` calls it, if the event concerns it, and gives its answer."""
+    """A callback as a sink. `look(event)` calls it for its events and returns its answer."""
 
     __slots__ = ("_look", "_waiting", "_worker")
 
@@ -74,7 +74,7 @@ class Watcher:
                 log.exception("a callback failed; the run goes on")
 
     async def wait_until_idle(self) -> None:
-        """Wait until every call so far is over; whoever is tired of waiting harms none of them."""
+        """Wait until every call so far is over; giving up harms none of them."""
         worker = self._worker
         if worker is not None and not worker.done():
             await asyncio.wait({worker})

@@ -1,4 +1,4 @@
-"""What a run and the runs under it have spent, read from their journals.
+"""Spending of a run and the runs under it, read from their journals.
 
 A child's session is named after the call of its parent: `{session}.{call}`. The sum of a tree is
 the sum of its journals; a call that was under way when its process ended counts by its reserve.
@@ -27,7 +27,7 @@ from windlass.usage import NO_USAGE, Usage
 
 
 class Spending:
-    """The model calls of one run: what they took, and which of them have no outcome on record."""
+    """The model calls of one run: their usage, and those without a recorded outcome."""
 
     __slots__ = ("children", "in_flight", "intended", "lost", "progress", "usage", "usd")
 

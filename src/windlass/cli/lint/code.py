@@ -62,9 +62,9 @@ def read_source(path: Path) -> Source:
         tree = ast.parse(data, str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
-        words = getattr(error, "msg", None) or str(error)
+        message = getattr(error, "msg", None) or str(error)
         return Source(
-            [Finding("unreadable", f"{path}:{line}", f"it is not Python: {words}")], [], False
+            [Finding("unreadable", f"{path}:{line}", f"it is not Python: {message}")], [], False
         )
     if not _imports_windlass(tree):
         return nothing
@@ -128,9 +128,9 @@ class _Reader(ast.NodeVisitor):
                     self.searches = True
             if door:
                 self._model(node, called or "")
-        for word in node.keywords:
-            if word.arg == "defer_loading" and _is(word.value, True):
-                self.deferred.append(f"{self.path}:{word.value.lineno}")
+        for keyword in node.keywords:
+            if keyword.arg == "defer_loading" and _is(keyword.value, True):
+                self.deferred.append(f"{self.path}:{keyword.value.lineno}")
         self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:
@@ -188,9 +188,9 @@ def _letters(name: str) -> str:
 
 def _options(node: ast.Call) -> Iterator[tuple[str, ast.expr, int]]:
     """Yield options by name, and those of dict literals in the call."""
-    for word in node.keywords:
-        if word.arg is not None:
-            yield word.arg, word.value, word.value.lineno
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            yield keyword.arg, keyword.value, keyword.value.lineno
     dicts = [
         *node.args,
         *(w.value for w in node.keywords if w.arg in (None, "options", "llm_options")),

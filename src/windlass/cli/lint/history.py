@@ -62,10 +62,10 @@ def print_verdicts(found: list[Verdict], as_json: bool) -> int:
             paper.line(f"{who}  ", ("taken", "green"))
         else:
             paper.line(f"{who}  ", ("refused", "red"), f" because {one_line(verdict.refused)}")
-        for words in verdict.repaired:
-            paper.line((f"  repaired on the way: {one_line(words)}", "dim"))
-        for words in verdict.lost:
-            paper.line((f"  not sent: {one_line(words)}", "dim"))
+        for note in verdict.repaired:
+            paper.line((f"  repaired on the way: {one_line(note)}", "dim"))
+        for note in verdict.lost:
+            paper.line((f"  not sent: {one_line(note)}", "dim"))
     return 1 if any(verdict.refused for verdict in found) else 0
 
 
