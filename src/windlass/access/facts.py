@@ -1,4 +1,4 @@
-"""What rules can know of a tool call: its tool, and the paths, commands and addresses in its arguments.
+"""Facts of a tool call for rules: its tool, and the paths, commands and URLs in it.
 
 A tool says in its annotations which arguments are what (`path_args`, `command_args`, `url_args`,
 `method_args`). Where it says nothing, arguments with the usual names count, so that a rule about
@@ -78,7 +78,7 @@ def facts_of(
     mode: str | None = None,
     repeats: int = 1,
 ) -> CallFacts:
-    """What is known of a call."""
+    """Collect the facts of a call."""
     return CallFacts(
         tool,
         arguments,
@@ -98,7 +98,7 @@ def facts_of(
 
 
 def strings(value: object) -> Iterable[str]:
-    """Every text in a value, however deep it lies."""
+    """Yield every text in a value, at any depth."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -111,7 +111,7 @@ def strings(value: object) -> Iterable[str]:
 
 
 def declared_names(kind: Kind, annotations: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The arguments that the tool itself says are of this kind; None: it says nothing."""
+    """Return the arguments that the tool declares to be of this kind; None if it has none."""
     declared = annotations.get(f"{kind}_args")
     if declared is None:
         return None
@@ -119,7 +119,7 @@ def declared_names(kind: Kind, annotations: Mapping[str, Any]) -> tuple[str, ...
 
 
 def kind_of_argument(name: str, annotations: Mapping[str, Any]) -> Kind:
-    """What an argument holds, as the tool declares it, or by its usual name."""
+    """Return the kind of an argument, as declared by the tool or by its usual name."""
     for kind in KINDS:
         names = declared_names(kind, annotations)
         if name in (_USUAL[f"{kind}_args"] if names is None else names):
@@ -130,7 +130,7 @@ def kind_of_argument(name: str, annotations: Mapping[str, Any]) -> Kind:
 def _arguments_of_kind(
     kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> JsonObject:
-    """The arguments of one kind."""
+    """Return the arguments of one kind."""
     declared = annotations.get(kind)
     if isinstance(declared, str):
         declared = (declared,)
@@ -139,7 +139,7 @@ def _arguments_of_kind(
 
 
 def _texts(value: object) -> list[str]:
-    """Every value of an argument as a text, the keys of objects too."""
+    """Return every value of an argument as text, with the keys of objects."""
     return [
         one if isinstance(one, str) else spell_scalar(one)[0]
         for one in iterate_values(value)
@@ -155,7 +155,7 @@ def _values(
 
 
 def _commands(annotations: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Each command as one text. A list may be the words of one, or several: it is taken as both."""
+    """Return each command as one text; a list counts as one command and as several."""
     found: dict[str, None] = {}
     for value in _arguments_of_kind("command_args", annotations, arguments).values():
         several = _texts(value)
@@ -169,5 +169,5 @@ def _text(value: object) -> str | None:
 
 
 def resolve_path(path: str, workspace: str) -> str:
-    """Where a path leads, links followed as far as they exist; relative ones begin in the workspace."""
+    """Resolve a path with its links; relative ones begin in the workspace."""
     return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))

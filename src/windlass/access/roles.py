@@ -32,12 +32,12 @@ class RolesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
-        """Does the setting need the user's trust? Nobody gives himself a role."""
+        """Check whether the setting needs the user's trust: nobody may grant himself a role."""
         return True
 
 
 class Roles:
-    """Who may do what: `w.Roles({"support": ["product.get", "order.*", "!order.delete"]})`.
+    """Grants by role: `w.Roles({"support": ["product.get", "order.*", "!order.delete"]})`.
 
     A caller names his roles; `current` may say otherwise each time a call runs, so that a role that
     was taken away bites on the next call. Without any grants every caller may use every verb, within
@@ -66,16 +66,16 @@ class Roles:
 
     @property
     def is_open(self) -> bool:
-        """Nothing is granted to anybody, so that every caller may use every verb."""
+        """Whether nothing is granted, so that every caller may use every verb."""
         return self._grants is None
 
     @property
     def grants(self) -> dict[str, tuple[str, ...]]:
-        """What each role may do now."""
+        """The current grants of each role."""
         return dict(self._grants or {})
 
     def grant(self, role: str, *patterns: str) -> None:
-        """Let a role do more: `roles.grant("support", "order.refund")`."""
+        """Grant more to a role: `roles.grant("support", "order.refund")`."""
         for pattern in patterns:
             if not isinstance(as_given(pattern), str) or not _GRANT.fullmatch(pattern):
                 raise ConfigError(
@@ -94,7 +94,7 @@ class Roles:
         user: str | None = None,
         tenant: str | None | EllipsisType = ...,
     ) -> None:
-        """Take something away, from the next call on.
+        """Revoke a grant or a role, from the next call on.
 
         `revoke("support", "order.delete")`: a grant of the role. `revoke("support")`: all of them.
         `revoke("support", user="ann", tenant="acme")`: the role, from one caller; without a tenant
@@ -114,11 +114,11 @@ class Roles:
         known[role] = tuple([one for one in held if patterns and one not in patterns])
 
     def restore(self, role: str, *, user: str, tenant: str | None | EllipsisType = ...) -> None:
-        """Give a role back that was revoked from one caller in the same words."""
+        """Restore a role that was revoked from one caller with the same arguments."""
         self._taken.discard((user, role, tenant))
 
     def of(self, caller: Caller) -> tuple[str, ...]:
-        """The roles that the caller has now."""
+        """Return the current roles of the caller."""
         roles: Iterable[str] = caller.roles
         if self._current is not None:
             answered: Any = self._current(caller)
@@ -138,7 +138,7 @@ class Roles:
         )
 
     def refusal(self, caller: Caller, action: str) -> str | None:
-        """Why the caller may not do this now, or None: `roles.refusal(ann, "product.update")`."""
+        """Return why the caller may not do this now, or None: `roles.refusal(ann, "a.b")`."""
         try:
             roles = self.of(caller)
         except Exception as error:  # who cannot be asked does not allow
@@ -159,11 +159,11 @@ class Roles:
         return f"no role of {caller} grants {action} (roles: {named})"
 
     def allows(self, caller: Caller, action: str) -> bool:
-        """May the caller do this now?"""
+        """Check whether the caller may do this now."""
         return self.refusal(caller, action) is None
 
     def grants_session(self, caller: Caller, action: str) -> bool:
-        """May the caller use sessions so that others of his tenant began?
+        """Check whether the caller may so use sessions that others of his tenant began.
 
         `roles.grant("lead", "agent_session.read")`. Without any grants nobody may. A grant of sessions
         begins with `agent_session.`, or is the `*` of a role for everything; everybody's `*` is not.
@@ -179,7 +179,7 @@ class Roles:
 
 
 def as_roles(given: object) -> Roles:
-    """Roles from what a Runtime was given: grants, a function of the caller, or `Roles`."""
+    """Convert what a Runtime was given: grants, a function of the caller, or `Roles`."""
     if given is None or is_mapping(given):
         return Roles(given)
     if isinstance(given, Roles):

@@ -1,4 +1,4 @@
-"""Which line of a TOML file says what; the standard parser keeps no positions."""
+"""Line numbers of a TOML file; the standard parser keeps no positions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 class Lines:
-    """Which line of a TOML file sets which key, as far as a look at each line can tell.
+    """The line of a TOML file that sets each key, as far as a line can tell.
 
     A key inside an inline table has the line of the table: `Lines("[a]\\nb = 1").at(("a", "b"))` is
     `:2`. The second of `[[rows]]` is at `("rows", "1")`.
@@ -48,7 +48,7 @@ class Lines:
                 quotes = next((q for q in ('"""', "'''") if line.count(q) == 1), "")
 
     def at(self, path: tuple[str, ...]) -> str:
-        """`:12`, or nothing when no line is known."""
+        """Return the line as `:12`, or nothing when it is unknown."""
         for length in range(len(path), 0, -1):
             if line := self._lines.get(path[:length]):
                 return f":{line}"

@@ -49,7 +49,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Config:
-    """What was configured: `config.get(StoreConfig).path`. Made by `load`."""
+    """The loaded configuration: `config.get(StoreConfig).path`. Made by `load`."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Config:
         return tuple(layer.file for layer in self._layers if layer.file)
 
     def get(self, shape: type[S]) -> S:
-        """The section of this shape, with every source merged into its defaults."""
+        """Return the section of this type, with every source merged into its defaults."""
         made = self._made.get(shape)
         if isinstance(made, shape):
             return made
@@ -87,7 +87,7 @@ class Config:
         return made
 
     def explain(self) -> list[Setting]:
-        """Every effective value of every section, and where it came from."""
+        """List every effective value of every section, and where it came from."""
         return [
             Setting(name, ".".join(path), _mask_value(path, value), origin)
             for name, shape in resolve_sections(self._sections).items()
@@ -96,7 +96,7 @@ class Config:
         ]
 
     def secrets(self) -> tuple[Secret, ...]:
-        """Every secret in the configuration, for the redactor."""
+        """Return every secret in the configuration, for the redactor."""
         found: list[Secret] = []
         for shape in resolve_sections(self._sections).values():
             for path, value in leaves(self.get(shape), ()):
@@ -107,14 +107,14 @@ class Config:
         return tuple(found)
 
     def folder(self, shape: type[msgspec.Struct], key: str) -> Path:
-        """The folder that a relative path in this value is relative to: that of its file."""
+        """Return the folder that a relative path in this value is relative to: its file's."""
         for layer in self._layers:
             if layer.file and holds(layer.data, (self._name(shape), *key.split("."))):
                 return layer.file.parent
         return self.start
 
     def document(self, *names: str) -> Document:
-        """The raw tables of some sections, merged, and which file says what."""
+        """Return the raw tables of some sections, merged, with their origins."""
         return Document({name: self._merge_layers(name) for name in names}, self._origin)
 
     def require_trust(self, setting: str) -> None:
@@ -193,20 +193,20 @@ def load(
 
 
 def check(path: str | os.PathLike[str]) -> list[str]:
-    """Every problem of one file, as `path:line: what is wrong`; empty when it is right."""
+    """List every problem of one file, as `path:line: what is wrong`."""
     if not Path(path).is_file():
         return [f"{path}: there is no such file"]
     return read_layer(Path(path), resolve_sections(registered_sections()))[1]
 
 
 def find(start_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """The nearest `windlass.toml`, from a folder upward."""
+    """Find the nearest `windlass.toml`, from a folder upward."""
     start = (Path(start_dir) if start_dir is not None else Path.cwd()).absolute()
     return next((up / FILE for up in (start, *start.parents) if (up / FILE).is_file()), None)
 
 
 def user_file(env: Mapping[str, str] | None = None) -> Path | None:
-    """Where the user's own file would be, whether or not it exists."""
+    """Return the path of the user's own file, whether or not it exists."""
     folder = user_folder(os.environ if env is None else env)
     return None if folder is None else folder / FILE
 
@@ -214,7 +214,7 @@ def user_file(env: Mapping[str, str] | None = None) -> Path | None:
 def read_package(
     path: Path, layout: Mapping[str, type[msgspec.Struct]], config: Config
 ) -> Document:
-    """A file that a package put into the project's folder: as far as it counts without trust."""
+    """Read a package's file in the project's folder, without what needs trust."""
     if problem := owner_problem(path):
         ignored = [IgnoredSetting("", str(path), problem)]
         config.ignored += ignored
@@ -235,7 +235,7 @@ def read_package(
 
 
 def widening_of(path: Path, environ: Mapping[str, str]) -> tuple[bytes, list[IgnoredSetting]]:
-    """The content of a file, and every setting of it that needs trust."""
+    """Return the content of a file, and every setting of it that needs trust."""
     known = resolve_sections(registered_sections())
     layer, wrong = read_layer(path, known, only="packages" in path.parts)
     wrong += find_foreign_variables(layer, known)

@@ -117,7 +117,7 @@ class _Groups(NamedTuple):
 
 @dataclass(slots=True)
 class _Frame:
-    """What stands before the messages of a request, while it is put together."""
+    """The frame of a plan while it is built."""
 
     system: str | None
     tools: tuple[Tool, ...]
@@ -255,7 +255,7 @@ def _complete_frame(
     search: ToolSearchPlan | None,
     answer: TypedAnswer | None,
 ) -> bool:
-    """Add to the frame what behaviours bring along; return whether the only tool is one of these."""
+    """Add what behaviours bring to the frame; return whether the only tool is one of these."""
     if sentinel is not None:
         frame.system = add_contract(frame.system, prompts, mode, sentinel)
     if search is not None:

@@ -1,4 +1,4 @@
-"""The environment of runs: store, ledger, threads, known secrets, configuration, and which is current.
+"""The environment of runs: store, ledger, threads, secrets and configuration.
 
 A script needs none of this by name: there is one default environment, which reads the nearest
 `windlass.toml` and the variables of the process when it is first used. Hosts make a `Runtime`
@@ -59,7 +59,7 @@ _default: Environment | None = None
 
 
 class Environment:
-    """What the runs of a host share. `windlass.Runtime` says what each argument means."""
+    """What the runs of a host share. `windlass.Runtime` documents each argument."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Environment:
 
     @cached_property
     def roles(self) -> Roles:
-        """Who may do what: as given, else `[roles]` of the configuration, else everybody all."""
+        """Who may do what: as given, else `[roles]` of the configuration, else everyone all."""
         if self._given_roles is not None:
             return as_roles(self._given_roles)
         grants = self.config.get(RolesConfig).grants
@@ -170,11 +170,11 @@ class Environment:
 
     @property
     def conversations(self) -> Resources:
-        """Conversations and their turns; they are nobody's tools: `scope.conversations[…]`."""
+        """Conversations and their turns, which are no tools: `scope.conversations[…]`."""
         return self._host_tools.conversations
 
     def tools(self, caller: Caller | None = None) -> list[Tool]:
-        """Every tool here that the caller may call: the verbs of resources, and those of `tools=`."""
+        """List the tools that the caller may call: verbs of resources, and those of `tools=`."""
         return self._host_tools.tools_for(caller)
 
     @cached_property
@@ -189,7 +189,7 @@ class Environment:
         return as_anchor(given, folder)
 
     def keeper_for(self, store: Store) -> SealScheduler | None:
-        """Who seals what happens in this store, if anybody does.
+        """Return the scheduler of seals for this store, or None.
 
         An anchor belongs to one store: the Runtime's own, or the first that lasts where that is memory.
         """
@@ -237,7 +237,7 @@ class Environment:
     def store_at(
         self, place: Store | str | os.PathLike[str] | None, folder: Path | None = None
     ) -> Store:
-        """The store at a place: an object is itself, and the same URL is the same store.
+        """Return the store of a place: an object is itself, the same URL the same store.
 
         A relative file is looked for in `folder`, else in the current one.
         """
@@ -258,7 +258,7 @@ class Environment:
 
     @property
     def redactor(self) -> Redactor | None:
-        """Knows every secret of this process; None while there is none to know."""
+        """The redactor of all known secrets; None while there is none."""
         if self._redactor is None:
             self._redactor = Redactor(self._secrets)
             self._redactor.add_env(os.environ if self._environ is None else self._environ)
@@ -268,12 +268,12 @@ class Environment:
         return None if self._redactor.is_empty else self._redactor
 
     def redact(self, value: T) -> T:
-        """Return the value without known secrets: `await home.post(id, kind, env.redact(payload))`."""
+        """Redact known secrets: `await home.post(id, kind, env.redact(payload))`."""
         redactor = self.redactor
         return value if redactor is None else redactor.value(value)
 
     def learn(self, model: Model) -> None:
-        """Tell the redactor about a model's keys; they are forgotten when the model is gone."""
+        """Register a model's keys with the redactor, until the model is collected."""
         if not model.secrets:
             return
         _ = self.redactor
@@ -281,7 +281,7 @@ class Environment:
         learn_keys(self._redactor, self._learned, model)
 
     def pool(self) -> Executor:
-        """Threads for synchronous tools, bounded.
+        """Return bounded threads for synchronous tools.
 
         A tool may run an agent and wait for it in its thread: the tools of that run have threads of
         their own, so that they never wait for those who wait for them.
@@ -295,7 +295,7 @@ class Environment:
         return pool
 
     def linger(self, run: Run) -> None:
-        """Take over what outlived a cancelled run; its session gets no writer until it is gone."""
+        """Take over what outlived a cancelled run; its session gets no writer until it ends."""
         task = asyncio.get_running_loop().create_task(_outlive(run))
         self.lingering.add(task)
         task.add_done_callback(self.lingering.discard)
@@ -303,7 +303,7 @@ class Environment:
     # ----------------------------------------------------------------- its life
 
     def as_current(self) -> AbstractContextManager[None]:
-        """Within, it is the current Runtime of this context: `with runtime.as_current(): …`"""
+        """Make it the current Runtime of this context: `with runtime.as_current(): …`"""
         return _HERE if self._is_current() else self._in_context()
 
     def _is_current(self) -> bool:
@@ -318,7 +318,7 @@ class Environment:
             _reset(tokens)
 
     def _become_current(self) -> list[tuple[ContextVar[Any], Token[Any]]]:
-        """Everything that is looked up in the current Runtime is its own from now on."""
+        """Set the context variables of the current Runtime to this one's."""
         mine: list[tuple[ContextVar[Any], Any]] = [
             (_current, self),
             (current_queue, self.mock),
@@ -331,7 +331,7 @@ class Environment:
         return [(variable, variable.set(value)) for variable, value in mine]
 
     def new_context(self) -> Context | None:
-        """A copy of this context in which it is current; None where it is so already."""
+        """Copy this context with this Runtime as the current; None where it is so already."""
         if self._is_current():
             return None
         context = copy_context()
@@ -355,14 +355,14 @@ class Environment:
             await self.aclose()
 
     def after_fork(self) -> list[object]:
-        """In a forked child: begin anew with threads and files; what is left behind."""
+        """Reset threads and files in a forked child; return what is left behind."""
         left: list[object] = [*self._pools.values(), self._store, *self._opened.values()]
         self._pools, self._store, self._keeper = {}, None, _UNKNOWN
         self._opened.clear()
         return left
 
     async def aclose(self) -> None:
-        """Let go of the store and the threads."""
+        """Close the store and the threads."""
         inside = self._inside
         if self.lingering:
             await asyncio.wait(self.lingering, timeout=1.0)
@@ -380,7 +380,7 @@ class Environment:
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _seal_at_the_end(self, known: SealScheduler | None, store: Store | None) -> None:
-        """A host may have called resources without any run."""
+        """Seal what a host did through resources without any run."""
         if known is _UNKNOWN:
             known = None
             if self._given_anchor is not None and store is not None:
@@ -418,7 +418,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _LogFilter(logging.Filter):
-    """What any Runtime of this process knows to be secret is not logged by Windlass."""
+    """A filter that removes the secrets of every Runtime from Windlass's log."""
 
     def __init__(self) -> None:
         super().__init__()

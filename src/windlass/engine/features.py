@@ -107,7 +107,7 @@ def _may_narrow(ctx: BuildContext) -> bool:
 
 
 def _replaces(*ids: str) -> Condition:
-    """Return a condition: somebody put other words in place of one of these prompts."""
+    """Return a condition: one of these prompts is overridden."""
     return lambda ctx: ctx.prompts is not None and not ctx.prompts.keys().isdisjoint(ids)
 
 

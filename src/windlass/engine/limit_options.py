@@ -1,4 +1,4 @@
-"""The options that limit a run, and the profiles: words for how long and how stubbornly it works."""
+"""The options that limit a run, and the profiles: presets of limits and persistence."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
         return self.limits.iterations if self.max_iterations is None else self.max_iterations
 
     def collect_limits(self) -> dict[str, float]:
-        """Return the limits that somebody asked for: whoever resumes the run is held to them."""
+        """Return the limits that were set: a resumed run keeps them."""
         limits = self.limits
         said = {
             "iterations": self.turns(),

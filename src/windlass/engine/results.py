@@ -1,4 +1,4 @@
-"""What a run gives back: views of its journal, computed when someone looks."""
+"""Results of a run: views of its journal, computed when they are read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REJECTED = frozenset(
 
 
 class ToolCallRecord(msgspec.Struct, frozen=True):
-    """One call of a run: what was asked, and what came of it."""
+    """One call of a run: its arguments, and its result."""
 
     id: str
     name: str
@@ -106,7 +106,7 @@ class ToolSummary(msgspec.Struct, frozen=True):
 
 
 class RunResult:
-    """What every door's result has in common."""
+    """The base of the results of every entry point."""
 
     def __init__(self, run: Run, outcome: Outcome) -> None:
         self._run, self._outcome = run, outcome
@@ -128,7 +128,7 @@ class RunResult:
 
     @property
     def exception(self) -> BaseException | None:
-        """The error that ended the run, where it is at hand; `error` is the same as data."""
+        """The exception that ended the run, where it is known; `error` is the same as data."""
         cause = self._outcome.exception
         if cause is not None or self.status not in ("provider_error", "failed"):
             return cause
@@ -136,7 +136,7 @@ class RunResult:
 
     @property
     def budget_exceeded(self) -> bool:
-        """A limit on tokens, dollars or seconds ended the run."""
+        """Whether a limit on tokens, dollars or seconds ended the run."""
         return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
 
     @property
@@ -151,7 +151,7 @@ class RunResult:
 
     @cached_property
     def entries(self) -> Sequence[JournalEntry]:
-        """The part of the journal that is of this run."""
+        """The entries of this run."""
         return self._run.journal.entries[self._run.first_entry :]
 
     @cached_property
@@ -169,7 +169,7 @@ class RunResult:
 
     @cached_property
     def text(self) -> str:
-        """Everything the model said, turn by turn."""
+        """All text of the model, turn by turn."""
         return "\n".join(text for text in self._texts if text)
 
     @cached_property
@@ -299,7 +299,7 @@ class RunResult:
         raise error from cause if cause is not error else None
 
     def _as_error(self) -> errors.WindlassError:
-        """The error that the status stands for, where nobody raised one."""
+        """Build the error of the status, where none was raised."""
         status, words = self.status, f"the run ended as {self.status}"
         if self.stop_reason:
             words += f" ({self.stop_reason})"
@@ -321,7 +321,7 @@ class RunResult:
         return errors.WindlassError(words)
 
     def __getattr__(self, name: str) -> Any:
-        """What a policy added to the result under this name."""
+        """Return what a policy added to the result under this name."""
         if not name.startswith("_"):
             fields = self._outcome.fields
             if name in fields:
@@ -344,7 +344,7 @@ class RunResult:
 
 
 class LoopResult(RunResult):
-    """What `agent_loop` returns."""
+    """The result of `agent_loop`."""
 
     @cached_property
     def llm(self) -> LLMMetrics:
@@ -372,7 +372,7 @@ class LoopResult(RunResult):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """Convert everything to plain data."""
         return {
             "status": self.status,
             "stop_reason": self.stop_reason,
@@ -412,11 +412,11 @@ SUPERSEDED = {
 
 
 class AgentResult(RunResult, Generic[Output]):
-    """What `Agent.run` returns: `out.output`, `out.status`, `out.tool_calls`, `out.token_usage`, …"""
+    """The result of `Agent.run`: `out.output`, `out.status`, `out.tool_calls`, …"""
 
     @cached_property
     def output(self) -> Output:
-        """The answer: the last words, or a value where the agent has an `output` type.
+        """The answer: the last text, or a value where the agent has an `output` type.
 
         A typed run that ended without one raises `OutputMissing` here.
         """
@@ -447,7 +447,7 @@ class AgentResult(RunResult, Generic[Output]):
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """The new messages: replies, results, and what the run was told meanwhile."""
+        """The new messages: replies, results, and messages to the run."""
         return tuple(new_messages(self.entries))
 
     @property
@@ -463,7 +463,7 @@ class AgentResult(RunResult, Generic[Output]):
 
     @property
     def loop_detected(self) -> bool:
-        """The run repeated itself until `loop_detection` ended it."""
+        """Whether `loop_detection` ended the run because it repeated itself."""
         return self.stop_reason == "loop_detected"
 
 
@@ -471,13 +471,13 @@ _SPOKEN = frozenset({Said, Replied})
 
 
 def paid_in(entries: Sequence[JournalEntry]) -> tuple[Usage, float]:
-    """The tokens and dollars of the model calls among these entries, failed ones too."""
+    """Sum the tokens and dollars of the model calls in these entries, with failed ones."""
     calls = [entry for entry in entries if isinstance(entry, (Replied, ReplyFailed))]
     return sum((call.usage for call in calls), NO_USAGE), sum(call.cost_usd for call in calls)
 
 
 def tree_of(run: Run) -> tuple[Usage, float]:
-    """The tokens and dollars of a run and of those under it, so far."""
+    """Sum the tokens and dollars of a run and of those under it, so far."""
     usage, usd = paid_in(run.journal.entries[run.first_entry :])
     for below, paid in run.calls.children.values():
         usage, usd = usage + below, usd + paid
@@ -485,7 +485,7 @@ def tree_of(run: Run) -> tuple[Usage, float]:
 
 
 def _assistant(entry: JournalEntry) -> Message | None:
-    """The model's own words in an entry, if it holds some of the run."""
+    """Return the model's message in an entry, if it holds one of the run."""
     if type(entry) is Replied:
         return entry.message if entry.purpose is None else None
     if type(entry) is Said and entry.message.role == "assistant":

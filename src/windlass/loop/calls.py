@@ -1,4 +1,4 @@
-"""The calls of a turn: their arguments are checked, they run, and each gets exactly one result."""
+"""The calls of a turn: arguments are checked, they run, and each gets one result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
 
 
 def prepare_call(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
-    """Return the call with arguments that fit the tool, or the result that says why they do not."""
+    """Return the call with valid arguments, or the result that explains the problems."""
     if call.raw is not None:
         problems: tuple[str, ...] = (unparsable(call.raw),)
     else:
@@ -145,7 +145,7 @@ async def _side_by_side(
 async def _abandon(
     run: Run, turn: Turn, at_work: Mapping[asyncio.Task[ToolResult | Parked], Ready]
 ) -> None:
-    """Cancel what is at work. What had come to its end counts; what refuses to die is remembered.
+    """Cancel running calls; finished ones count, and those that do not end are kept track of.
 
     A commit that has begun is waited for: it decides what the call's result is.
     """
@@ -176,7 +176,7 @@ async def _wait_for(run: Run, futures: Iterable[asyncio.Future[Any]], seconds: f
 
 
 def _is_hosts(run: Run, ready: Ready) -> bool:
-    """Tell whether the host must run it and has not answered yet."""
+    """Check whether the host must run the call and has not answered yet."""
     return ready.tool.handler is None and ready.call.id not in run.calls.host_results
 
 
@@ -349,7 +349,7 @@ class CallTimer(Deadline):
 def settle(
     run: Run, turn: Turn, call: ToolCall, result: ToolResult, *, recorded: bool = False
 ) -> None:
-    """Record the result of a call, and show it to whoever watches."""
+    """Record the result of a call, and show it to observers."""
     if result.id != call.id or result.name != call.name:
         result = msgspec.structs.replace(result, id=call.id, name=call.name)
     if run.redactor is not None:
@@ -404,7 +404,7 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
 
 
 async def close_calls(run: Run, turn: Turn, reason: str) -> None:
-    """Give every call that has no result one that says why, and answer them all: I1 by construction."""
+    """Give every call without a result one that tells why, and answer them all (I1)."""
     if run.calls.early_reads:
         drop_early(run)
     for call in turn.calls:
@@ -416,7 +416,7 @@ async def close_calls(run: Run, turn: Turn, reason: str) -> None:
 
 
 def drop_early(run: Run) -> None:
-    """Reads that started early and are not wanted any more."""
+    """Cancel reads that started early and are not needed any more."""
     for task in run.calls.early_reads.values():
         task.cancel()
     run.calls.lingering |= set(run.calls.early_reads.values())
@@ -463,7 +463,7 @@ def build_unfinished_result(call: ToolCall, reason: str, *, effects: bool) -> To
 
 
 def answer(run: Run, turn: Turn) -> None:
-    """Add the results to the view as one tool message, and what was said meanwhile after it."""
+    """Add the results to the view as one tool message, then the messages held back."""
     if not turn.open:
         return
     shown, view = turn.shown, run.view

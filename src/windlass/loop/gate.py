@@ -67,7 +67,7 @@ def _refuse_excess_calls(run: Run, turn: Turn, limit: int) -> None:
 
 
 def _allow_unasked(run: Run, call: ToolCall) -> Ready | ToolResult:
-    """Allow a call whose arguments fit, where no policy is asked."""
+    """Allow a call with valid arguments, where no policy is asked."""
     tool = run.tools.get(call.name)
     if tool is None:
         return _unknown(run, call)
@@ -153,7 +153,7 @@ def _park(sources: Sequence[Source], reason: str | None) -> Suspend:
 def _allow_reviewed(
     review: Review, asked: ToolCall, sources: Sequence[Source]
 ) -> Ready | ToolResult:
-    """Allow a call that nobody asks about, by the rule that let it through."""
+    """Allow a call that no policy asks about, by the rule that allowed it."""
     granted = review.granted.get(review.rule)
     if granted is None:
         return _allow(review, asked, review.rule, sources)

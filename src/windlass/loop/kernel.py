@@ -1,4 +1,4 @@
-"""The loop: ask the model, run the tools it asked for, let the policies say what happens next.
+"""The loop: ask the model, run the tools it asked for, let policies decide what is next.
 
 Nothing optional lives here. A turn is open, ask, check, gate, run, judge; a drive begins wherever
 the journal ends, so resuming has no path of its own.
@@ -37,7 +37,7 @@ MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does 
 
 
 class Stage(IntEnum):
-    """Where in a turn a drive begins."""
+    """The stage of a turn at which a drive begins."""
 
     OPEN = 0
     ASK = 1
@@ -49,7 +49,7 @@ class Stage(IntEnum):
 
 
 async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) -> Outcome:
-    """Turn the crank until the run ends or parks. Cancellation ends it too, on the record."""
+    """Drive the run until it ends or parks. Cancellation ends it too, on the record."""
     task = run.host.task = asyncio.current_task()
     assert task is not None
     exception: BaseException | None = None
@@ -84,7 +84,7 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
 
 
 def _end_waits(run: Run) -> bool:
-    """Tell whether the end of the run may wait for anything but the store."""
+    """Check whether the end of the run may wait for anything but the store."""
     moments, turn = run.plan.moments, run.turn
     if moments.end or run.calls.lingering or run.calls.threads or run.calls.early_reads:
         return True
@@ -173,7 +173,7 @@ def _out_of_budget(run: Run) -> Stop | None:
 
 
 async def _cut_short(run: Run, turn: Turn, limit: str) -> Verdict:
-    """End a turn whose reply a budget cut short: it is no answer."""
+    """End a turn with a reply that a budget cut short: it is no answer."""
     spent = run.ledger.standing(limit)
     run.record(BudgetExhausted(limit, spent.allowed, spent.used))
     return await _close_turn(run, turn, Stop("budget_exhausted", limit))
@@ -271,7 +271,7 @@ async def _check(run: Run, turn: Turn) -> Verdict | None:
 
 
 def _drop(run: Run, turn: Turn) -> None:
-    """Take the reply out of the view. What was said about it since stays, and is heard."""
+    """Remove the reply from the view; messages about it stay."""
     kept = [message for message in run.view.strand.items if message is not turn.message]
     run.view.strand = Strand([*kept, *run.view.held])
     run.view.held.clear()
@@ -293,7 +293,7 @@ async def _vote(run: Run, turn: Turn) -> Verdict | None:
 
 
 async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
-    """Ask those who must agree to a proposed end; a follow-up takes its turn."""
+    """Ask the policies that must agree to a proposed end; a follow-up takes its turn."""
     doors = run.plan.moments.before_finish
     if doors:
         run.record(FinishProposed(finish.reason, finish.status))
@@ -321,7 +321,7 @@ async def _close_turn(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
 
 
 def _record_verdict(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
-    """Put the verdict on a turn whose calls are answered on the record."""
+    """Record the verdict on a turn whose calls are answered."""
     match verdict:
         case KeepGoing():
             name, status = "keep_going", None

@@ -42,7 +42,7 @@ from windlass.usage import NO_USAGE
 
 
 class ModelCallScope(CallMeter):
-    """Whoever makes a model call: a run, or `llm_call` outside of any run.
+    """The scope of a model call: a run, or `llm_call` outside of any run.
 
     It meters the requests that the call is made of, and says where they are recorded.
     """
@@ -57,7 +57,7 @@ class ModelCallScope(CallMeter):
         raise NotImplementedError
 
     async def store_reserve(self, reserve: Reserve) -> None:
-        """Wait until what is held is stored: whoever comes after a crash knows what it may cost."""
+        """Wait until the reserve is stored, so that it is known after a crash."""
         raise NotImplementedError
 
     def record_refusal(self, spent: ReachedLimit) -> None:
@@ -169,7 +169,7 @@ async def _reserve(
 
 
 class CallingRun(Protocol):
-    """What a model call uses of the run that makes it."""
+    """The part of a run that its model calls use."""
 
     model: Model
     ledger: Ledger
@@ -210,7 +210,7 @@ class CallingRun(Protocol):
 
 
 class RunCall(ModelCallScope):
-    """A model call of a run: `await call_model(RunCall(run, request), model, request, "judge")`.
+    """A model call of a run: `call_model(RunCall(run, request), model, request, "judge")`.
 
     With `closing` it may spend what is kept back for a closing answer.
     """
@@ -237,7 +237,7 @@ class RunCall(ModelCallScope):
 
     @property
     def output(self) -> int:
-        """What a reply may have that nobody limits, in tokens."""
+        """The tokens assumed for a reply without a limit."""
         return self.run.reply_tokens
 
     def estimate(self, request: Request) -> int:
@@ -291,7 +291,7 @@ class RunCall(ModelCallScope):
         return request
 
     async def store_reserve(self, reserve: Reserve) -> None:
-        """Wait until what is held is stored: whoever comes after a crash knows what it may cost."""
+        """Wait until the reserve is stored, so that it is known after a crash."""
         if not self.run.journal.immediate:
             await self.run.journal.durable()
 
@@ -448,7 +448,7 @@ class RunCall(ModelCallScope):
 
 
 def _is_cancelled(run: CallingRun) -> bool:
-    """Tell whether somebody cancels the run, or the task that asks."""
+    """Check whether the run, or the task that asks, is being cancelled."""
     task = asyncio.current_task()
     return run.interruption is not None or task is None or task.cancelling() > 0
 

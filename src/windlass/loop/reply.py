@@ -75,7 +75,7 @@ def _is_name(value: object) -> bool:
 
 
 def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
-    """Tell at a glance whether all of this can be written, and whether its calls are new."""
+    """Check quickly whether all of this can be encoded, and whether its calls are new."""
     for block in content:
         if type(block) is ToolCall:
             call_id = block.id
@@ -93,7 +93,7 @@ def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
 
 
 def _writable(call: ToolCall) -> bool:
-    """Tell at a glance whether this call can be written and read again."""
+    """Check quickly whether this call can be encoded and decoded again."""
     if not (call.raw is call.opaque is call.origin is None):
         return False
     if type(call.id) is str and type(call.name) is str and type(call.arguments) is dict:
@@ -105,7 +105,7 @@ def _writable(call: ToolCall) -> bool:
 
 
 def writable(call: object) -> bool:
-    """Tell whether this call can be written exactly as it is."""
+    """Check whether this call can be encoded exactly as it is."""
     try:
         return type(call) is ToolCall and (_writable(call) or _call(call) is call)
     except BadReply:
@@ -127,7 +127,7 @@ def _assign_call_ids(response: Response, ids: set[str]) -> Response:
 
 
 def cost_of(model: Model, usage: Usage) -> float | None:
-    """Return what the model says the usage costs; None when it cannot say."""
+    """Return the model's price for the usage; None when it has none."""
     try:
         cost = model.price(usage)
         if type(cost) is float and 0 <= cost < _MOST:
@@ -147,7 +147,7 @@ def attempts_of(error: BaseException) -> int:
 
 
 def _possible(usage: object) -> bool:
-    """Tell whether it is a Usage in which every count is one."""
+    """Check whether it is a Usage in which every count is valid."""
     global _looked_at
     if usage is _looked_at:  # a model that does not count gives the same each time
         return True
@@ -211,7 +211,7 @@ def _notes(notes: object) -> tuple[Entry, ...]:
 
 
 def _asides(asides: object) -> tuple[Aside, ...]:
-    """Replies on the way that can be written down; the others have cost what nobody can read."""
+    """Return the asides that can be recorded; others are logged and not counted."""
     kept: list[Aside] = []
     for aside in cast("tuple[object, ...]", asides) if isinstance(asides, tuple) else ():
         try:
@@ -275,7 +275,7 @@ def _call(call: ToolCall) -> ToolCall:
 
 
 def _arguments(given: object) -> JsonObject | None:
-    """Return the arguments, or None for what JSON cannot say."""
+    """Return the arguments, or None for what JSON cannot hold."""
     if not isinstance(given, dict):
         return None
     arguments = cast("dict[Any, Any]", given)

@@ -1,4 +1,4 @@
-"""Where a drive begins: at the place the journal ends.
+"""Where a drive begins: at the end of the journal.
 
 One pass over a session's entries gives the view, the policies' memories, the books, and how far
 the last turn had come.
@@ -58,7 +58,7 @@ from windlass.tools.handlers import own
 
 
 class Standing:
-    """How a session stands: what its last run was, and how far its last turn had come."""
+    """The state of a session: its last run, and how far its last turn came."""
 
     def __init__(self) -> None:
         self.view = ViewFold()
@@ -93,7 +93,7 @@ class Standing:
 
     @property
     def unfinished(self) -> bool:
-        """Is there a run to go on with: killed on its way, or parked?"""
+        """Whether there is a run to resume: killed on its way, or parked."""
         return self.run is not None and (self.ended is None or self.ended.status == "suspended")
 
     @property
@@ -103,16 +103,16 @@ class Standing:
 
     @property
     def parked(self) -> bool:
-        """Does the last run wait for somebody? One whose view was reset since waits for nothing."""
+        """Whether the last run waits for an answer; a reset since then ends that."""
         return self.unfinished and self.ended is not None and not self.reset
 
     def at_work(self, concurrency: int) -> float:
-        """Seconds of model calls and tools so far; what was parked or dead meanwhile is not work."""
+        """Return the seconds of model calls and tools so far, without pauses."""
         together = sum if concurrency == 1 else max
         return (self.asking_ms + sum(together(each) for each in self.tools_ms if each)) / 1000
 
     def apply(self, entry: JournalEntry, index: int) -> None:
-        """Take one entry into account."""
+        """Read one entry."""
         self.view.apply(entry)
         self.spending.apply(entry)
         match entry:
@@ -161,7 +161,7 @@ class Standing:
 
     @property
     def open_calls(self) -> bool:
-        """Are there calls in the view that have no answer?"""
+        """Whether the view has calls without an answer."""
         return self.turn is not None and self.turn.open
 
     def _new_run(self, entry: RunStarted, index: int) -> None:

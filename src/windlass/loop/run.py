@@ -104,7 +104,7 @@ class Run:
             self._attach_sinks(sinks, redactor)
 
     def _attach_sinks(self, sinks: Sequence[Sink], redactor: Redactor | None) -> None:
-        """Pass what is recorded through the redactor, and show it to whoever watches."""
+        """Redact what is recorded, and show it to observers."""
         if self.plan.watchers:
             made = [make(self) for make in self.plan.watchers]
             self.host.receipts = tuple([each for each in made if isinstance(each, Receipt)])
@@ -119,7 +119,7 @@ class Run:
     # ----------------------------------------------------------------- what policies use
 
     def say(self, text: str, kind: str, ttl: int | None = None) -> None:
-        """Tell the model something, after the results of any open calls.
+        """Add a message for the model, after the results of any open calls.
 
         With `ttl` it is a reminder at the tail of that many requests, and not part of the view.
         """
@@ -191,7 +191,7 @@ class Run:
 
     @property
     def messages(self) -> View:
-        """The view: what the model has seen and said."""
+        """The view: the messages that the model has seen and written."""
         return self.view.strand.snapshot()
 
     @property
@@ -206,7 +206,7 @@ class Run:
 
     @property
     def own_entries(self) -> Sequence[JournalEntry]:
-        """What is on record of this run."""
+        """The recorded entries of this run."""
         return self.journal.entries[self.first_entry :]
 
     @property
@@ -232,7 +232,7 @@ class Run:
 
     @property
     def inbox(self) -> Sequence[InboxItem]:
-        """What others posted to the session and nobody has taken yet."""
+        """The items that others posted to the session and that were not taken yet."""
         return self.journal.mail
 
     def take(self, item: InboxItem) -> None:
@@ -314,7 +314,7 @@ class Run:
 
     @property
     def agent(self) -> AgentInfo:
-        """Who the run's tools are called by."""
+        """The agent that calls the run's tools."""
         plan = self.plan
         return AgentInfo(plan.name or "runner", plan.role or "assistant", self.model.name)
 
@@ -330,13 +330,13 @@ class Run:
 
     @property
     def cancelled(self) -> bool:
-        """The run is being cancelled."""
+        """Whether the run is being cancelled."""
         task = self.host.task
         return self.interruption is not None or (task is not None and task.cancelling() > 0)
 
     @property
     def pool(self) -> Executor:
-        """Threads for synchronous tools; the run knows which of them are still at work."""
+        """Threads for synchronous tools; the run tracks those that still work."""
         if self.calls.pool is None:
             self.calls.pool = _Threads(self.host.pool(), self.calls.threads)
         return self.calls.pool
@@ -405,7 +405,7 @@ class Run:
         return value
 
     def _has_result(self, call_id: str) -> bool:
-        """Tell whether a result of the call is on record."""
+        """Check whether a result of the call is recorded."""
         entries = reversed(self.journal.entries)
         return any(type(e) is ToolResulted and e.call_id == call_id for e in entries)
 

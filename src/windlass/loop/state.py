@@ -1,4 +1,4 @@
-"""What a run keeps of the calls under way, of what the model is shown, and of its host.
+"""State of a run: its tool calls, what the model is shown, and its host.
 
 The loop's own state, apart from what a `Run` offers to policies.
 """
@@ -43,7 +43,7 @@ class Timer(Protocol):
 
 
 class CallState(msgspec.Struct, eq=False):
-    """Tool calls of a run: what they wait for, what they hold, and what they left behind."""
+    """Tool calls of a run: what they wait for, hold, and have left behind."""
 
     ids: set[str] = set()  # of every call in the session
     answers: Answers = {}  # to calls that asked someone
@@ -65,7 +65,7 @@ class CallState(msgspec.Struct, eq=False):
 
 
 class ViewState(msgspec.Struct, eq=False):
-    """What the model is shown: messages, what waits to join them, and the frame around them."""
+    """What the model is shown: messages, those held back, and the frame around them."""
 
     frame: Frame
     strand: Strand = msgspec.field(default_factory=Strand)
@@ -99,7 +99,7 @@ class ViewState(msgspec.Struct, eq=False):
 
 
 class HostState(msgspec.Struct, eq=False):
-    """What ties a run to the program around it: its event loop, its threads, and who watches."""
+    """What ties a run to its program: its event loop, its threads, and its observers."""
 
     loop: asyncio.AbstractEventLoop
     thread: int  # of the event loop

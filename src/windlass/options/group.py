@@ -64,7 +64,7 @@ class Alias(NamedTuple):
 
 
 class Flag(msgspec.Struct, frozen=True, kw_only=True):
-    """A flag of `windlass run`, `chat` and `sessions resume` that gives an option: `--max-turns 5`.
+    """A flag of `windlass run`, `chat` and `sessions resume` for an option: `--max-turns 5`.
 
     Its help is the first sentence of the option's docstring; its type, its choices and its limits are
     those of the option.
@@ -91,7 +91,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Option(msgspec.Struct, frozen=True):
-    """What is known of an option beside its type: `Option(number(1, whole=True), aliases=("n",))`."""
+    """Facts of an option beside its type: `Option(number(1, whole=True), aliases=("n",))`."""
 
     check: Check
     aliases: tuple[str | Alias, ...] = ()
@@ -164,7 +164,7 @@ def read_options(kind: type[msgspec.Struct]) -> dict[str, Option]:
 
 
 def checks_of(*groups: type[OptionGroup]) -> dict[str, Check]:
-    """Return the check of each option of these groups; a name that two of them declare is an error."""
+    """Return the check of each option of these groups; raise if two declare one name."""
     checks: dict[str, Check] = {}
     for group in groups:
         for name, option in read_options(group).items():
@@ -186,7 +186,7 @@ class StructCheck(msgspec.Struct, frozen=True):
 
 
 def struct(kind: type[msgspec.Struct], *, flag: bool = True) -> StructCheck:
-    """Return a check for a struct of options, or the dict it stands for; True takes all defaults.
+    """Return a check for an option struct or its dict; True gives all defaults.
 
     Without `flag` True and False are refused.
     """
