@@ -87,7 +87,7 @@ class Start:
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is made of: its plan, where it runs, in whose name, and who watches."""
+    """A request for a run: its plan, its environment, its caller, and its observers."""
 
     plan: Plan
     environment: Environment
@@ -274,7 +274,7 @@ async def start(
 
 
 async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:
-    """Let the run go on from the session's history; return the outcome of one that stays parked."""
+    """Continue the session's history; return the outcome of a run that stays parked."""
     journal = run.journal
     state = standing(journal.entries)
     if state.parked and on_pending == "keep":
@@ -337,7 +337,7 @@ async def conduct(
     leave: Abort | None = None,
     timeout: float | None = None,
 ) -> Outcome:
-    """Drive the run in a task of its own. Cancelling the caller ends or parks it, on the record."""
+    """Drive the run in its own task; cancelling the caller ends or parks it."""
     run = begun.run
     if begun.outcome is not None:
         await run.journal.close()
@@ -423,14 +423,14 @@ async def _wait_for_observers(run: Run, seals: SealScheduler | None) -> None:
 
 
 async def _drain(run: Run, patience: float) -> None:
-    """Async callbacks end before the run returns; one that hangs does not keep it for ever."""
+    """Wait for async callbacks before the run returns, up to a limit."""
     until = run.host.loop.time() + patience
     for drain in run.host.drains:
         await drain(max(0.0, until - run.host.loop.time()))
 
 
 async def _patiently(task: asyncio.Task[Any]) -> None:
-    """Wait a little for a cancelled task, however often we are cancelled ourselves."""
+    """Wait a little for a cancelled task, however often this one is cancelled."""
     loop = asyncio.get_running_loop()
     until = loop.time() + PATIENCE
     while not task.done() and (left := until - loop.time()) > 0:
@@ -441,7 +441,7 @@ async def _patiently(task: asyncio.Task[Any]) -> None:
 
 
 class _RunHandle:
-    """The caller's hold on a run: it waits for the end, and may bring it about.
+    """The caller's handle of a run: it waits for the end, and may bring it about.
 
     An abort, a deadline or a cancel in the inbox stops the run; one that takes no notice within
     `PATIENCE` is left to itself.
@@ -479,7 +479,7 @@ class _RunHandle:
             self._on_mail()
 
     async def drive(self, at: Stage, finish: Finish | None) -> Outcome:
-        """The run's own task."""
+        """Drive the run, in its own task."""
         current_run.set(RunScope(self.run.caller.tenant, self.run.redactor))
         try:
             self.outcome = await drive(self.run, at, finish)
@@ -488,7 +488,7 @@ class _RunHandle:
             self._wake()  # in this very step: whoever waits goes on in the next
 
     def release(self) -> None:
-        """The run has ended, or is left to itself."""
+        """Release the timers and listeners of the run."""
         for timer in self._timers:
             timer.cancel()
         for abort, heard in self._aborts:
@@ -500,7 +500,7 @@ class _RunHandle:
             self.done.set_result(None)
 
     def park(self) -> None:
-        """Let go of the run, from any thread: whoever resumes it goes on where its journal ends."""
+        """Detach from the run, from any thread; it can be resumed where its journal ends."""
         self._soon(DETACHED)
 
     def _stop(self, verdict: Stop | Suspend) -> None:

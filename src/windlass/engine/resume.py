@@ -88,7 +88,7 @@ def _check_caller(
     session_id: str,
     decisions: Mapping[str, Allow | Deny | bool] | None,
 ) -> tuple[RunRequest, str | None]:
-    """Return the request in the name of who goes on, and who resumed it if that is another.
+    """Return the request in the name of who continues, and who resumed it if different.
 
     The ids are those of the run that goes on. Whoever answers must have access to the session.
     """
@@ -119,7 +119,7 @@ def _restore_ended(run: Run, state: Standing) -> Start:
 
 
 def _remind_of_suspension(run: Run, state: Standing) -> None:
-    """Tell the model why it was suspended, if somebody gave a reason."""
+    """Tell the model why it was suspended, if a reason was given."""
     parked = state.suspended
     if parked is not None and parked.reason and not parked.waiting:
         words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"

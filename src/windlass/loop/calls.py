@@ -281,7 +281,7 @@ def _limit_time(run: Run, seconds: float) -> Deadline | Timer:
 
 
 class Deadline:
-    """Cancels a task that is not done in time; `missed` says that it did."""
+    """A time limit that cancels a task; `missed` tells that it did."""
 
     __slots__ = ("_timer", "missed", "seconds", "task")
 

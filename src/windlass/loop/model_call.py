@@ -184,7 +184,7 @@ class CallingRun(Protocol):
 
     @property
     def messages(self) -> View:
-        """The view: what the model has seen and said."""
+        """The view: the messages that the model has seen and written."""
         ...
 
     @property

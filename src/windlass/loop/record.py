@@ -75,7 +75,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def audit_event(entry: ToolDecided) -> ToolCallAudit:
-    """Build the live event of a decision, for whoever audits."""
+    """Build the live event of a decision, for auditors."""
     audit = {
         "event_type": f"tool_{entry.action}",
         "rule": entry.rule,
@@ -96,7 +96,7 @@ def refusal_by_tool(ready: Ready, result: ToolResult, caller: str) -> ToolDecide
 
 
 def _reason_in(text: str) -> str | None:
-    """Find why a caller may not make the call, where the result says so."""
+    """Return why the caller may not make the call, if the result has a reason."""
     try:
         decoded: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

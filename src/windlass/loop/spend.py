@@ -43,7 +43,7 @@ class Spending:
         self.children: dict[str, Spending] = {}  # by session
 
     def apply(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
+        """Read one entry."""
         match entry:
             case Replied() | ReplyFailed():
                 self.usage += entry.usage

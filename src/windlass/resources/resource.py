@@ -63,7 +63,7 @@ class Resource(Row):
 
     @classmethod
     def delete(cls, tx: ResourceTx, id: Any, version: int | None) -> Self:
-        """Remove a row; what it was."""
+        """Delete a row; return what it was."""
         return tx.delete(cls, id, version)
 
 
