@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import windlass as w
 from windlass.events import ToolDecided
-from windlass.loop.record import digest_of
+from windlass.loop.plan import digest_of
 from windlass.testing import call, scripted
 
 Arguments = dict[str, Any]

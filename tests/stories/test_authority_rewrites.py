@@ -9,7 +9,7 @@ import pytest
 import windlass as w
 from tests.stories.helpers import kept
 from windlass.events import ToolCallStarted, ToolDecided
-from windlass.loop.record import digest_of
+from windlass.loop.plan import digest_of
 from windlass.testing import call, scripted
 
 BOB = {"to": "bob", "cents": 5}

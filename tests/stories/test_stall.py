@@ -15,7 +15,7 @@ from tests.stories.helpers import (
 )
 from tests.stories.judge_helpers import from_every_place, look, of
 from windlass.events import LoopDetected, StallWarning, ToolDecided
-from windlass.loop.record import digest_of
+from windlass.loop.plan import digest_of
 from windlass.testing import call, scripted
 
 AGAIN = call("look", text="x")

@@ -17,7 +17,7 @@ from windlass import seams
 from windlass.detach import detach
 from windlass.events import IterationStart, ToolDecided
 from windlass.json_types import JsonObject
-from windlass.loop.record import digest_of
+from windlass.loop.plan import digest_of
 from windlass.loop.resume_input import Decision
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Suspend

@@ -19,8 +19,7 @@ from windlass.events import (
     ToolShown,
 )
 from windlass.loop.policy import invalid_answer
-from windlass.loop.record import audit_event, refusal_by_tool
-from windlass.loop.run import Run
+from windlass.loop.run import Run, audit_event, refusal_by_tool
 from windlass.loop.state import Timer
 from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Stop, Suspend

@@ -23,9 +23,9 @@ from windlass.loop.approval_request import (
     unanswered_sources,
 )
 from windlass.loop.calls import prepare_call, settle
-from windlass.loop.record import audit_event, digest_of
+from windlass.loop.plan import digest_of
 from windlass.loop.review import Refusal, Review
-from windlass.loop.run import Run
+from windlass.loop.run import Run, audit_event
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult

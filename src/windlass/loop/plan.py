@@ -1,17 +1,21 @@
-"""What a run is made of: model, tools, policies and limits."""
+"""What a run is made of: model, tools, policies and limits; and how values are put on the record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import msgspec
+
+from windlass.errors import ConfigError, Corrupt
 from windlass.events import Framed
 from windlass.json_types import JsonObject
 from windlass.loop.ledger import NO_LIMITS, REPLY_TOKENS, Limits
 from windlass.loop.policy import Policy, moments_of
-from windlass.loop.record import frame_entry
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Model, Settings
+from windlass.tools.render import to_text
 from windlass.tools.tool import Tool, Validation
 
 if TYPE_CHECKING:
@@ -159,3 +163,62 @@ def _offer(
         by_name = {tool.name: tool for tool in tools}
         known = _offers[key] = _Offer(by_name, reads, frame, frame_entry(frame))
     return known
+
+
+# --------------------------------------------------------------------------- values on record
+
+
+def frame_entry(frame: Frame, why: str = "start") -> Framed:
+    """Build the entry that puts a frame on the record."""
+    tools = tuple([cast("JsonObject", msgspec.to_builtins(tool)) for tool in frame.tools])
+    settings = cast("JsonObject", msgspec.to_builtins(frame.settings))
+    return Framed(digest_of((frame.system, tools, settings)), frame.system, tools, settings, why)
+
+
+def frame_of(entry: Framed) -> Frame:
+    """Read the frame that an entry put on the record."""
+    try:
+        return Frame(
+            entry.system,
+            tuple(msgspec.convert(tool, ToolSpec) for tool in entry.tools),
+            msgspec.convert(entry.settings, Settings),
+        )
+    except msgspec.ValidationError as error:
+        raise Corrupt(f"frame {entry.digest!r} on record is none: {error}") from error
+
+
+def to_plain(value: Any, what: str) -> Any:
+    """Return the value as plain data; refuse what no journal can hold."""
+    check_storable(value, what)
+    return msgspec.to_builtins(value)
+
+
+def as_journaled(value: Any, what: str) -> Any:
+    """Copy the value as a journal gives it back; refuse what no journal can hold."""
+    check_storable(value, what)
+    return msgspec.json.decode(_encode(value))
+
+
+def check_storable(value: Any, what: str) -> None:
+    """Refuse what no journal can hold."""
+    try:
+        _encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ConfigError(
+            f"{what} is kept in the journal and must be plain data: {error}"
+        ) from error
+
+
+def digest_of(value: object) -> str:
+    """Compute a short digest of anything that JSON can hold."""
+    try:
+        data = _encode(value)
+    except (ValueError, TypeError, RecursionError):  # what no JSON can hold has a text all the same
+        data = to_text(value).encode()
+    state = _blank()  # a copy is made in half the time of a new one
+    state.update(data)
+    return state.hexdigest()
+
+
+_blank = blake2b(digest_size=16).copy
+_encode = msgspec.json.Encoder(order="deterministic").encode

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from windlass.errors import Corrupt
 from windlass.events import Framed, JournalEntry, Replied
-from windlass.loop.record import frame_of
+from windlass.loop.plan import frame_of
 from windlass.messages import Message
 from windlass.models.base import Frame, Request
 from windlass.store.view import ViewFold

@@ -39,7 +39,7 @@ from windlass.events import (
 from windlass.json_types import JsonObject
 from windlass.loop.calls import result_of_interrupted, settle
 from windlass.loop.kernel import Stage
-from windlass.loop.record import digest_of
+from windlass.loop.plan import digest_of
 from windlass.loop.reminders import add_reminder, age_reminders
 from windlass.loop.resume_input import (
     Answers,

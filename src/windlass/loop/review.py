@@ -14,8 +14,8 @@ import msgspec
 from windlass.errors import ConfigError
 from windlass.loop.approval_request import Source
 from windlass.loop.calls import prepare_call
+from windlass.loop.plan import as_journaled, digest_of
 from windlass.loop.policy import CallVerdict, invalid_answer
-from windlass.loop.record import as_journaled, digest_of
 from windlass.loop.run import Run
 from windlass.loop.verdict import Granted, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult

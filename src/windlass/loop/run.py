@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -27,7 +27,9 @@ from windlass.events import (
     ReplyFailed,
     Reshaped,
     Said,
+    ToolCallAudit,
     ToolCallUpdate,
+    ToolDecided,
     ToolIntended,
     ToolResulted,
 )
@@ -36,9 +38,8 @@ from windlass.json_types import JsonObject
 from windlass.loop.facts import FactReader, Facts
 from windlass.loop.ledger import Ledger
 from windlass.loop.model_call import RunCall, call_model
-from windlass.loop.plan import Plan
+from windlass.loop.plan import Plan, check_storable, digest_of, frame_entry, to_plain
 from windlass.loop.policy import Policy
-from windlass.loop.record import check_storable, frame_entry, refusal_by_tool, to_plain
 from windlass.loop.reminders import add_reminder, reminder_entry
 from windlass.loop.sinks import (
     REPLY_ENDS,
@@ -49,9 +50,9 @@ from windlass.loop.sinks import (
     fan_out,
 )
 from windlass.loop.state import CallState, HostState, ViewState
-from windlass.loop.turn import Turn
+from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
-from windlass.messages import Message, Text
+from windlass.messages import Message, Text, ToolResult
 from windlass.models.base import Frame, Model, Request, Response, Strand, View, silent
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.tools.result import answer
@@ -421,3 +422,43 @@ class _Threads(Executor):
         self._live.add(future)
         future.add_done_callback(self._live.discard)
         return future
+
+
+# --------------------------------------------------------------------------- refusals of tools
+
+ROLES = "roles"  # the rule of a refusal by the roles of the Runtime
+
+
+def audit_event(entry: ToolDecided) -> ToolCallAudit:
+    """Build the live event of a decision, for auditors."""
+    audit = {
+        "event_type": f"tool_{entry.action}",
+        "rule": entry.rule,
+        "reason": entry.reason,
+        "policyDecision": entry.policy_decision,
+    }
+    return ToolCallAudit(entry.call_id, entry.tool, audit)
+
+
+def refusal_by_tool(ready: Ready, result: ToolResult, caller: str) -> ToolDecided:
+    """Build the decision of a tool that refused a call which had passed the gate."""
+    call, reason = ready.call, _reason_in(result.text)
+    rule = ready.tool.name if reason is None else ROLES
+    why = result.text if reason is None else reason
+    digest = digest_of(call.arguments)
+    receipt = {"action": "deny", "rule": rule, "rationale": why}
+    return ToolDecided(call.id, ready.tool.name, "deny", rule, caller, digest, why, receipt=receipt)
+
+
+def _reason_in(text: str) -> str | None:
+    """Return why the caller may not make the call, if the result has a reason."""
+    try:
+        decoded: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(decoded, dict):
+        return None
+    fields = cast("JsonObject", decoded)
+    if fields.get("error") != "permission_denied" or not isinstance(fields.get("reason"), str):
+        return None
+    return fields["reason"]

@@ -17,8 +17,8 @@ from windlass.access.values import has_many_values
 from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.events import JournalEntry, ToolDecided
 from windlass.loop.approval_request import answered_before, parked_by
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
-from windlass.loop.record import digest_of
 from windlass.loop.resume_input import Allow, Deny, decision_of
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused

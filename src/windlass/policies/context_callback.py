@@ -13,8 +13,8 @@ import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Reshaped
+from windlass.loop.plan import check_storable
 from windlass.loop.policy import Policy
-from windlass.loop.record import check_storable
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Frame, Request

@@ -18,8 +18,8 @@ import msgspec
 from windlass.errors import ConfigError, NoSuchSession, nearest
 from windlass.events import Decorated, JournalEntry, Reshaped
 from windlass.events.policy import MadeUp
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
-from windlass.loop.record import digest_of
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Request, Strand, View

@@ -9,8 +9,8 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.loop.plan import to_plain
 from windlass.loop.policy import Policy
-from windlass.loop.record import to_plain
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Stop, Verdict

@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.detach import detach
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.loop.record import check_storable
+from windlass.loop.plan import check_storable
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, Role, Text, ToolCall, ToolResult, as_blocks
 from windlass.models.history import audit, repair

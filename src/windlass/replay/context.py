@@ -27,7 +27,7 @@ from windlass.events import (
     SkillScopeTools,
     ToolMessage,
 )
-from windlass.loop.record import frame_of
+from windlass.loop.plan import frame_of
 from windlass.loop.requests import requests_of
 from windlass.messages import Message, ToolResult, ToolSpec
 from windlass.models.base import Request

@@ -37,8 +37,7 @@ from windlass.events import (
     ToolShown,
 )
 from windlass.json_types import JsonObject
-from windlass.loop.plan import Plan
-from windlass.loop.record import frame_of
+from windlass.loop.plan import Plan, frame_of
 from windlass.loop.requests import requests_of
 from windlass.loop.resume_input import Answers, decision_of, keep_answer
 from windlass.loop.run import Run

@@ -16,7 +16,7 @@ from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import JournalEntry
 from windlass.files import LARGEST_EXPORT, read_regular
 from windlass.json_types import is_list, is_object
-from windlass.loop.record import frame_of
+from windlass.loop.plan import frame_of
 from windlass.loop.requests import last_frame
 from windlass.messages import Message, ToolSpec, as_messages
 from windlass.models.base import Frame, Request

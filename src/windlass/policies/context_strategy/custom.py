@@ -11,8 +11,8 @@ import msgspec
 from windlass.detach import detach
 from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.events import HistoryRepaired
+from windlass.loop.plan import check_storable
 from windlass.loop.policy import Policy
-from windlass.loop.record import check_storable
 from windlass.loop.run import Run
 from windlass.messages import Message, as_messages
 from windlass.models.base import Request

@@ -19,7 +19,7 @@ from windlass.events import (
     RunResumed,
     RunStarted,
 )
-from windlass.loop.record import digest_of
+from windlass.loop.plan import digest_of
 from windlass.loop.run import Run
 from windlass.messages import ToolCall
 from windlass.tools.middleware.preview import ExpectedRows, Rehearsal

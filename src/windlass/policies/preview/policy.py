@@ -23,8 +23,8 @@ from windlass.events import (
     RunStarted,
 )
 from windlass.loop.approval_request import version
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
-from windlass.loop.record import digest_of
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Outcome, Suspend
 from windlass.messages import ToolCall, ToolResult

@@ -29,8 +29,8 @@ from windlass.events import (
 )
 from windlass.events.policy import SkillScore
 from windlass.loop.facts import Facts, Take
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
-from windlass.loop.record import digest_of
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.base import Frame, Request

@@ -13,8 +13,8 @@ import msgspec
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.events import LoopDetected, StallWarning
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
-from windlass.loop.record import digest_of
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome, Stop

@@ -19,7 +19,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.loop.facts import Facts, Take
-from windlass.loop.record import digest_of
+from windlass.loop.plan import digest_of
 from windlass.loop.run import Run
 from windlass.messages import ToolCall
 from windlass.policies.facts import NOT_RUN
