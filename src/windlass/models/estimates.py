@@ -149,7 +149,7 @@ def estimate_frame(frame: Frame) -> int:
 def fill_usage(model: Model, request: Request, response: Response) -> Response:
     """Estimate the usage of a reply where the model counts nothing; warn once.
 
-    A reply that names its price and no tokens was not asked for: it comes from a cache, say.
+    A reply that names its price and no tokens is not a model's: it comes from a cache, for example.
     """
     usage = response.usage
     if usage.input_tokens or usage.output_tokens or usage.cost_usd is not None:

@@ -1,7 +1,7 @@
 """Tool searches that a provider ran by itself, read from the blocks of its reply.
 
-Such a search is part of the reply: the blocks go back as they came, and nobody answers them. Whoever
-runs the loop reads here what was looked for and what was found.
+Such a search is part of the reply: the blocks go back as they came, and need no result. The loop
+reads here what was searched for and found.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OpenTelemetry: a span for every run, model call and tool call, by GenAI conventions.
 
 Nothing is imported and nothing is built unless the program itself uses OpenTelemetry and the span
-of the run records. What was said is kept out of spans unless `[telemetry] capture_content` or
+of the run records. Content is kept out of spans unless `[telemetry] capture_content` or
 OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it.
 """
 

@@ -1,6 +1,6 @@
 """The transcript file of a run, `llm_transcript.jsonl`: what the model saw and wrote.
 
-Lines have a `type` and the session they belong to. `run` says who was asked; `frame` what stood
+Lines have a `type` and the session they belong to. `run` has the model; `frame` what stood
 before the messages; `message` is a message as the model saw it; `view` replaces all of them so far;
 `response` is what a reply was and cost. One file may hold many sessions: each line is one write.
 A sink: what it cannot write is logged, and the run goes on.

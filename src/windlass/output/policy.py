@@ -1,6 +1,6 @@
 """A run whose last answer is a value: requested by the best means, and checked.
 
-An answer that does not fit is told what is wrong with it, and the run goes on within its limits.
+The model is told the problems of an answer that does not fit, and the run goes on within its limits.
 """
 
 from __future__ import annotations

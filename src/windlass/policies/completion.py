@@ -1,7 +1,7 @@
 """When the work counts as done, and what happens when the model only writes text.
 
 Three modes. With native tools a reply without calls is the end. Where tools are written as text,
-and where there are none, the model says so with a sentinel. Until then text-only turns are nudged,
+and where there are none, the model signals the end with a sentinel. Until then text-only turns are nudged,
 and too many of them in a row mean that the run is stuck. Some tools may end the run by working, and
 some must have worked before it counts as done.
 """

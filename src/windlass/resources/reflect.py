@@ -48,7 +48,7 @@ async def reflect(
     ```python
     Order = await w.reflect("orders", scope, tenant="shop", columns=["total", "status"])
     ```
-    `tenant` names the column that says whose a row is; a table without one must be said to be
+    `tenant` names the column of the owning tenant; a table without one must be said to be
     `shared`: then every tenant sees every row. The columns are text, numbers and bytes; others are
     left out. Nothing can be written unless it is `writable`.
     """

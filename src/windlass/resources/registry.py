@@ -67,7 +67,7 @@ def export(
     class Product(w.Resource): ...
     ```
     It belongs to the Runtime given as `scope`, else to the one around it (`async with Runtime()`),
-    else to every Runtime that was not told which `resources` it has.
+    else to every Runtime without its own `resources`.
     """
 
     def mark(one: Any) -> Any:

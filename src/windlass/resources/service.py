@@ -1,6 +1,6 @@
 """The service behind calls to resources: permission, transaction, audit, result.
 
-A tool call and a host's call go the same way; they differ in whose transaction it is (the session's
+A tool call and a host's call go the same way; they differ in the transaction (the session's
 journal or the store alone) and in what comes back (JSON or an object).
 """
 

@@ -1,7 +1,7 @@
 """Undo of calls to resources from the audit log, which has the rows as they were.
 
 What was created is deleted, what was deleted is made again, what was changed gets its old values; all
-rows of a call together, in one transaction with the record. A row that somebody has changed since is a
+rows of a call together, in one transaction with the record. A row that was changed since is a
 `Conflict`, unless those changes were undone themselves.
 """
 

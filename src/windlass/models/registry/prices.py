@@ -1,6 +1,6 @@
 """Prices and limits of models, read from `prices.toml` on first use.
 
-A model that is not in it works all the same; it costs nothing on paper, which is said once, and has
+A model that is not in it works all the same; it counts as free, with one warning, and has
 no known limits. `[llm.prices]` of the configuration comes before the table.
 """
 
@@ -111,7 +111,7 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     """Return the entry for a model: `lookup("anthropic", "claude-sonnet-4-5-20250929")`.
 
     A router's `vendor/name` that it does not list itself is looked up at its vendor, as is Amazon's
-    `us.vendor.name`; a second door to the same models at the first.
+    `us.vendor.name`; a second provider of the same models at the first.
     """
     provider = _SAME_MODELS.get(provider, provider)
     if (info := find_model_info(provider, model)) is not None:

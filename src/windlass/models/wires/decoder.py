@@ -30,7 +30,7 @@ class Decoder:
     """Bytes of a reply in, a `Response` out: `feed` every chunk, then `finish`.
 
     The bytes decide what they are: an event stream, or one JSON body, whatever was asked for and
-    whatever the content type says.
+    whatever the content type is.
     """
 
     def __init__(

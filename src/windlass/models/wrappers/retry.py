@@ -25,7 +25,7 @@ class Retrying(Holding):
     """A model that is asked up to `attempts` times: `Retrying(model, attempts=3)`.
 
     Waits `base_delay`, then twice as long and so on, half of it at random so that many runs do not
-    come back at once; a provider that says when to come back is believed. One that wants a longer
+    come back at once; a retry delay of the provider is respected. One that wants a longer
     wait than `max_delay` is not waited for. What cannot get better by waiting is raised at once;
     with `on`, only errors of these categories are tried again.
     """

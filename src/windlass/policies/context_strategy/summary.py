@@ -172,7 +172,7 @@ def _find_earlier_reply(run: Run, question: Message) -> Replied | None:
 def _settings(run: Run, other: Model | None) -> Settings:
     """Return the run's settings, without tools and the form of its answers.
 
-    What a run says of thinking, penalties and the like is meant for its own model.
+    Settings such as thinking and penalties are meant for the run's own model.
     """
     own = run.frame.settings
     if other is not None:

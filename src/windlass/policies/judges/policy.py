@@ -1,7 +1,7 @@
 """Gates before a run counts as done: your checks, a completion judge, the done judge.
 
-One policy and one order. The first veto ends the asking, is told to the model, and the run goes on;
-caps end it. What a gate said is on record, and after a crash nobody is asked the same again.
+One policy and one order. The first veto is sent to the model, and the run goes on; caps end it.
+Decisions are recorded, and no gate is asked again after a crash.
 """
 
 from __future__ import annotations

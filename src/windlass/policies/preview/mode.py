@@ -1,7 +1,7 @@
 """The modes `dry_run="plan"` and approved plan, applied to a run's policies.
 
-A session that began as a preview, or under a plan, goes on as one, whoever resumes it: which it is
-stands in the record of its run.
+A session that began as a preview, or under a plan, stays one when it is resumed: the record of its
+run holds the mode.
 """
 
 from __future__ import annotations

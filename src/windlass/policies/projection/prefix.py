@@ -1,7 +1,7 @@
 """`summary_prefix`: notes on the older part of the view, made without a model.
 
 They are made of what is on record: earlier summaries, what users asked, what the runtime reminded
-of, what the model said first in each reply, and how often which tool was called.
+of, the first text of each reply, and how often which tool was called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Edits of a session's scratchpad from outside, posted to its inbox.
 
-The same function says what an edit does wherever it is taken, so that a reader who knows what is
-still in the inbox sees what the writer will see.
+The same function applies an edit everywhere, so that a reader who knows the inbox sees what the
+writer will see.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pad: goals, open items, facts and sources; its form and its size limit.
 
-Whoever writes one, a host or a model, is held to the same form: a fact cites its source, and a source
-is listed. The pad is small, so that it can be said in every request.
+A host and a model use the same form: a fact cites its source, and a source is listed. The pad is
+small, so that it fits in every request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Skills from folders: a SKILL.md in each, in the open format, and files beside it.
 
-Read with patience: a skill that cannot be read is left out and said so, and never takes the others
-with it. What a file says is taken for what it is, text; nothing in it is run.
+A skill that cannot be read is left out with a note, and the others stay. A file is only text; nothing
+in it is run.
 """
 
 from __future__ import annotations

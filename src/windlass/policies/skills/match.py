@@ -1,7 +1,7 @@
 """The match of skills to a prompt: by words, names and files, or by your own matcher.
 
-Words count whole, once each, and not at all where they are in every sentence. What is in a prompt
-more than once says no more than what is there once, and `art` in `start` says nothing.
+Whole words count, once each; function words are ignored. A repeated word counts once, and `art` in
+`start` does not match.
 """
 
 from __future__ import annotations

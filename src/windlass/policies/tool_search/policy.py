@@ -1,6 +1,6 @@
 """Tools that a search finds, callable from the next turn on.
 
-Two ways, one record. `ClientVault` is the search that we run; `NativeVault` writes down the searches
+Two ways, one record. `ClientVault` is the client's search; `NativeVault` records the searches
 that a provider ran. Both leave `tool_search_query` and `tool_search_result` entries.
 """
 

@@ -63,7 +63,7 @@ class MessagesDecoder(Decoder):
     """Anthropic's reply, streamed or plain.
 
     A call whose arguments were cut off by `max_tokens` keeps their text in `raw` and has no
-    arguments, so that the loop answers it as invalid and nobody runs half of it. Even an empty
+    arguments, so that the loop answers it as invalid and half of it never runs. Even an empty
     `{}` counts as cut when it is the last thing in such a reply: some servers write that for what
     they had not yet begun.
     """

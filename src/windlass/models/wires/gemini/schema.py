@@ -1,6 +1,6 @@
 """JSON Schema for Gemini: the same meaning with fewer keywords.
 
-It knows no `const`, `allOf` or `definitions`, enums of words and numbers only, and a `$ref` that
+It knows no `const`, `allOf` or `definitions`, enums of strings and numbers only, and a `$ref` that
 stands alone. Everything else is sent as it is; what Gemini does not know it ignores.
 """
 

@@ -1,6 +1,6 @@
 """Ollama's own wire, `POST /api/chat`: whole calls, thinking, and one JSON line per piece.
 
-Its `/v1` is spoken by `models/wires/openai/chat.py`; only this one takes `num_ctx` and `keep_alive`, and only
+Its `/v1` has the wire `models/wires/openai/chat.py`; only this one takes `num_ctx` and `keep_alive`, and only
 here do parallel calls arrive apart.
 """
 

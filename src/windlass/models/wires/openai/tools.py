@@ -1,9 +1,9 @@
 """Tools on OpenAI's two wires, and the provider's search among deferred tools.
 
 A deferred tool is sent along, and the model does not see it until a search finds it. With `hosted`
-the provider searches. With `client` it asks us: the first tool of the frame is the one that searches,
+the provider searches. With `client` it asks the client: the first tool of the frame is the one that searches,
 its calls come as `tool_search_call` and its results go back as `tool_search_output`. Such a call is
-known by its id, which carries a mark, so that call and result are told alike without each other.
+known by its id, which carries a mark, so that call and result are recognised independently.
 """
 
 from __future__ import annotations
