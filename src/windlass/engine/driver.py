@@ -26,6 +26,7 @@ from windlass.engine.open_questions import (
     discard_pending,
     keep_parked,
 )
+from windlass.engine.orphans import keep_bound
 from windlass.engine.ownership import (
     BEGIN_TRIES,
     HOST,
@@ -127,6 +128,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         for policy in plan.policies:
             for model in policy.models:
                 environment.learn(model)
+        if self.parent_id is None:
+            plan = keep_bound(plan, journal.entries)
         run = Run(
             plan,
             home,

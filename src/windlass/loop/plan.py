@@ -122,10 +122,12 @@ class Plan:
             for policy in parent.plan.policies
             if (held := policy.for_child(parent)) is not None
         ]
-        if not above:
-            return self
+        return self.below(above) if above else self
+
+    def below(self, policies: Sequence[Policy[Any]]) -> Plan:
+        """Return the same plan with these policies before its own."""
         other = self.of(self.model)
-        other.policies = (*above, *self.policies)
+        other.policies = (*policies, *self.policies)
         other.moments = moments_of(other.policies)
         other.deliberates = other.moments.deliberates
         return other

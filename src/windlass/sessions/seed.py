@@ -82,7 +82,13 @@ async def agent_session_seed_from_jsonl(
     name = chosen.get("new_id") or seams.new_id("session")
     await _must_be_new(store, name)
     await check_session_id(environment, store, name)
-    source = {"file": Path(path).name, "provider": recorded.provider, "model": recorded.model}
+    source: JsonObject = {
+        "file": Path(path).name,
+        "provider": recorded.provider,
+        "model": recorded.model,
+    }
+    if chosen.get("drop_tool_calls") or most is not None:
+        source["partial"] = True  # what was read before is not known
     journal = await store.open(name, metadata=environment.redact({"seeded_from": source}))
     try:
         journal.append(environment.redact(Reshaped(0, 0, tuple(messages), "seed")))

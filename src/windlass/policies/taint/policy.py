@@ -45,6 +45,12 @@ def build(ctx: BuildContext) -> Policies:
     return (FlowControl(rules or Taint(), assume=labelled or rules is not None),)
 
 
+def build_orphan(entries: Iterable[JournalEntry]) -> FlowControl:
+    """Build the policy of a sub-agent that goes on without its parent: nobody's words are trusted."""
+    nothing = Known(UserWords(), UserWords(), RecordIndex())
+    return FlowControl(Taint(), f"parent.{NAME}", (touched_in(entries), nothing))
+
+
 class FlowControl(Policy[TaintState]):
     """Ask before a call acts on what untrusted content says.
 
@@ -79,6 +85,14 @@ class FlowControl(Policy[TaintState]):
             state = state.with_(("reads_untrusted",), untrusted)
         above = (state, Known(known.user, known.host, RecordIndex(known.records)))
         return FlowControl(self.rules, f"parent.{self.name}", above, assume=self.assume)
+
+    async def start(self, run: Run) -> None:
+        """Keep what the parent has touched: the session may go on without it."""
+        if self.above is not None and "reads_untrusted" in self.above[0].by:
+            mine: TaintState = run.recall(self)
+            known = mine.merge(TaintState(self.above[0].by))
+            if known is not mine:
+                run.remember(self, known)
 
     async def before_tool(self, run: Run, call: ToolCall) -> Refused | Suspend | None:
         tool = self._label(run, run.tools[call.name])

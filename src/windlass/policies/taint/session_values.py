@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from windlass.access.flow.decide import Known, decide_call, named_targets
+from windlass.access.flow.decide import TRUSTED, Known, decide_call, named_targets
 from windlass.access.flow.labels import ToolFlow
 from windlass.access.flow.records import Record, RecordIndex, split_records
+from windlass.access.flow.tokens import fold_words
 from windlass.access.flow.words import UserWords
-from windlass.events import JournalEntry, Replied, Said, SessionOpened, ToolDecided, ToolResulted
-from windlass.json_types import JsonObject
+from windlass.events import (
+    JournalEntry,
+    Replied,
+    Reshaped,
+    Said,
+    SessionOpened,
+    ToolDecided,
+    ToolResulted,
+)
+from windlass.json_types import JsonObject, is_mapping, is_sequence
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.tools.tool import Tool
 
 SPOKEN: Final = (None, "steer", "follow_up", "resume")  # kinds of what a person says
+_WRITTEN_RESULT: Final = re.compile(
+    r'<tool_result\b(?: name="(?P<name>[^"<>]*)")?[^<>]*>?(?P<body>.*?)(?:</tool_result>|\Z)',
+    re.DOTALL,
+)
 _NOT_RUN: Final = ("denied", "not_run", "unknown_tool", "invalid")
 
 
@@ -49,6 +63,11 @@ class SeenValues:
                 self._hear(entry.message, entries)
             elif type(entry) is Replied:
                 self._calls.update({call.id: call for call in entry.message.tool_calls})
+            elif type(entry) is SessionOpened and _is_partial(entry):
+                self.untrusted.setdefault("a recorded session", "")
+            elif type(entry) is Reshaped and entry.why == "seed":
+                for message in entry.messages:
+                    self._hear(message, entries)
             elif type(entry) is ToolDecided:
                 self._take_decision(entry)
             elif type(entry) is ToolResulted and entry.outcome not in _NOT_RUN:
@@ -71,11 +90,24 @@ class SeenValues:
             elif not isinstance(block, Text):
                 self.untrusted.setdefault("an attachment", "")
         if message.role == "user" and message.kind in SPOKEN and self.above is None:
-            if not _is_delegated(entries) and message.text:
-                self._said.append(message.text)
+            said = self._without_results(message.text)
+            if said and not _is_delegated(entries):
+                self._said.append(said)
                 self.words = UserWords(self._said)
                 for record in self.records.records:
                     record.is_named = self._names(record.words, record.key)
+
+    def _without_results(self, text: str) -> str:
+        """Take out results that are written in a message, as calls in text format have them.
+
+        They are untrusted whatever they are named: whoever was read can write one too.
+        """
+        if "<tool_result" not in text:
+            return text
+        for written in _WRITTEN_RESULT.finditer(text):
+            self.untrusted.setdefault(written["name"] or "a result in a message", "")
+            self._add(written["body"], written["name"] or "", "", None, asked=False)
+        return _WRITTEN_RESULT.sub("\n", text)
 
     def _name_of(self, call_id: str) -> str:
         call = self._calls.get(call_id)
@@ -105,26 +137,43 @@ class SeenValues:
             self.untrusted.setdefault(name, call_id)
         if flow.trust is None and not flow.fields:
             return
-        asked = False
         call = self._calls.get(call_id)
+        asked = False
         if flow.trust != "untrusted" and call is not None and call.arguments:
             known = Known(self.words, host, self.records)
-            asked = not decide_call(
+            keys = decide_call(
                 name, labelled.tool.parameters, labelled.annotations, call.arguments, known
-            ).asks
-        self._add(result.text, name, call_id, flow, asked=asked)
+            )
+            # words count here too: they say what is looked up
+            asked = not keys.asks and bool(keys.values)
+            asked = asked and all([value.origin in TRUSTED for value in keys.values])
+        repeated = frozenset[str]()
+        if not asked and call is not None:
+            repeated = frozenset(_words_in(call.arguments))
+        self._add(result.text, name, call_id, flow, asked=asked, repeated=repeated)
 
     def _add(
-        self, text: str, tool: str, call_id: str, flow: ToolFlow | None, *, asked: bool
+        self,
+        text: str,
+        tool: str,
+        call_id: str,
+        flow: ToolFlow | None,
+        *,
+        asked: bool,
+        repeated: frozenset[str] = frozenset(),
     ) -> None:
+        """Add the records of a result; `repeated` are the words of a question nobody vouches for."""
         pieces = split_records(text, None if flow is None else flow.fields)
         is_only = asked and len([piece for piece in pieces if piece.trust is None]) == 1
         for words, key, labelled in pieces:
+            trust = labelled or ("untrusted" if flow is None else flow.trust or "trusted")
+            if trust == "trusted" and not repeated.isdisjoint(words):
+                words = self._without_repeated(words, key, repeated)
             record = Record(
                 words,
                 tool,
                 call_id,
-                trust=labelled or ("untrusted" if flow is None else flow.trust or "trusted"),
+                trust=trust,
                 is_private=flow is not None and "reads_private" in flow.labels,
                 is_asked=asked,
                 is_only=is_only,
@@ -133,8 +182,33 @@ class SeenValues:
             )
             self.records.add(record)
 
+    def _without_repeated(
+        self, words: tuple[str, ...], key: str, repeated: frozenset[str]
+    ) -> tuple[str, ...]:
+        """Blank what a record repeats of the question, unless it is about something else, too.
+
+        "Nothing was found for Ann eve@evil.example" tells of no Ann with this address.
+        """
+        if self._names(tuple([word for word in words if word not in repeated]), key):
+            return words
+        return tuple(
+            ["" if word in repeated and not self.words.says(word) else word for word in words]
+        )
+
     def _names(self, words: tuple[str, ...], key: str) -> bool:
         return self.words.names_any_of(words) or self.words.says_key(key)
+
+
+def _words_in(value: object) -> Iterator[str]:
+    if is_mapping(value):
+        for key, inner in value.items():
+            yield from fold_words(str(key))
+            yield from _words_in(inner)
+    elif is_sequence(value):
+        for inner in value:
+            yield from _words_in(inner)
+    else:
+        yield from fold_words(str(value))
 
 
 def _is_delegated(entries: Sequence[JournalEntry]) -> bool:
@@ -145,6 +219,12 @@ def _is_delegated(entries: Sequence[JournalEntry]) -> bool:
         and opened.parent_id is not None
         and opened.session_id.startswith(f"{opened.parent_id}.")
     )
+
+
+def _is_partial(opened: SessionOpened) -> bool:
+    """Return whether a session began with a record of another from which something was left out."""
+    seeded = (opened.metadata or {}).get("seeded_from")
+    return is_mapping(seeded) and bool(seeded.get("partial"))
 
 
 def label_tool(

@@ -1,0 +1,28 @@
+"""Sessions of sub-agents that go on without the agent that began them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from windlass.events import JournalEntry, Remembered, SessionOpened
+from windlass.loop.plan import Plan
+
+
+def keep_bound(plan: Plan, entries: Sequence[JournalEntry]) -> Plan:
+    """Return a plan that is as careful with untrusted content as the parent was.
+
+    The parent's policies are not there, so what they left in the journal is what is known of it.
+    """
+    opened = entries[0] if entries else None
+    if type(opened) is not SessionOpened or opened.parent_id is None:
+        return plan
+    if not any([_is_from_parent(entry) for entry in entries]):
+        return plan
+    # loaded only here: most runs have no use for it
+    build = import_module("windlass.policies.taint.policy").build_orphan
+    return plan.below((build(entries),))
+
+
+def _is_from_parent(entry: JournalEntry) -> bool:
+    return type(entry) is Remembered and entry.policy.startswith("parent.")
