@@ -469,8 +469,11 @@ class _RunHandle:
         self._aborts: list[tuple[Abort, Callable[[str], None]]] = []
         seconds = run.ledger.limits.seconds
         if seconds is not None:
-            left = max(0.0, seconds - run.ledger.seconds)
-            self._at(left, Stop("budget_exhausted", "seconds"))
+            left, spent = seconds - run.ledger.seconds, Stop("budget_exhausted", "seconds")
+            if left > 0:
+                self._at(left, spent)
+            else:
+                run.interrupt(spent)  # nothing is begun that there is no time for
         if timeout is not None:
             self._at(timeout, Stop("cancelled", "timeout"))
         if abort is not None:

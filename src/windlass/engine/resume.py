@@ -17,7 +17,14 @@ from windlass.events import RunResumed, RunStarted
 from windlass.events.policy import Reminder
 from windlass.loop.kernel import Stage
 from windlass.loop.ledger import Limits
-from windlass.loop.resume import Standing, continue_session, restore_children, standing, take_up
+from windlass.loop.resume import (
+    Standing,
+    continue_session,
+    lost_seconds,
+    restore_children,
+    standing,
+    take_up,
+)
 from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.run import Run
 from windlass.loop.spend import read_children
@@ -67,7 +74,9 @@ async def resume_run(
             await post_decisions(run, decisions, request.caller)
         _remind_of_suspension(run, state)
         progress = state.spending.tree_progress
-        run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress, resumed_by))
+        lost_ms = round(lost_seconds(run, state) * 1000)
+        stage = at.name.lower()
+        run.record(RunResumed(run.run_id, stage, attempt, progress, resumed_by, lost_ms))
         take_answers(run, results)
         run.reframe(run.plan.frame, "resume")
         run.journal.flush()

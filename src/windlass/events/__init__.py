@@ -103,6 +103,7 @@ class RunResumed(Entry, tag="transcript_resume", frozen=True):
     attempt: int = 0  # how many times in a row it goes on after a death without anything new
     progress: int = 0  # replies and results of the run and its children so far
     by: str | None = None  # who resumed it, if not the caller of the run
+    lost_ms: int = 0  # that the drive before was at work after its last row, at most
 
 
 class Suspended(Entry, tag="suspended", frozen=True):

@@ -175,6 +175,7 @@ class Standing:
         self.reminders = [one for one in self.reminders if one.lasts]
 
     def _went_on(self, entry: RunResumed) -> None:
+        self.asking_ms += entry.lost_ms
         if self.asking:
             self.lost_turns += 1
         self.asking = entry.at == Stage.ASK.name.lower()
@@ -305,11 +306,17 @@ def _restore_books(run: Run, state: Standing) -> None:
     if state.asking:
         turns += 1
         state.lost_turns += 1
+    seconds += lost_seconds(run, state)
     run.ledger.restore(turns, usage.total_tokens, spending.tree_usd, seconds)
     restore_children(run, spending)
     for reserved in spending.in_flight:
         entry = lost_call_entry(reserved)
         run.record(entry)
+
+
+def lost_seconds(run: Run, state: Standing) -> float:
+    """Return how long the drive that was killed may have worked after its last row."""
+    return run.journal.lost_seconds if state.driving else 0.0
 
 
 def restore_children(run: Run, spending: Spending) -> None:

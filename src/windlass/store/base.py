@@ -117,6 +117,7 @@ class Journal(Protocol):
     mail: list[InboxItem]  # posted and not yet taken; the writer's own view of the inbox
     on_mail: Callable[[], None] | None  # called on the writer's event loop when mail has arrived
     stays_held: bool  # the end of a run does not give the session up: its threads are at work
+    lost_seconds: float  # the most that the writer before, who died, lived after its last row
 
     def append(self, entry: JournalEntry, /) -> None: ...
 

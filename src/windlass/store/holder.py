@@ -112,6 +112,15 @@ def lives(holder: Holder, silent: float | None) -> bool:
     return found
 
 
+def lost_seconds(idle: float, silent: float | None) -> float:
+    """Bound how long a writer lived after its last row: it died before a heartbeat was due.
+
+    `idle` is the seconds since that row, `silent` those since the last heartbeat.
+    """
+    seen = 0.0 if silent is None else max(0.0, idle - silent)
+    return max(0.0, min(idle, seen + BEAT_SECONDS))
+
+
 def session_held_error(session_id: str, holder: Holder, last_active: float) -> SessionHeld:
     """Build the error for opening a session that another writer holds."""
     ago = max(0.0, seams.now() - last_active)

@@ -73,7 +73,7 @@ class MemoryJournal:
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
         "_bounds _coming _held _loop _replaced _store _taking "
-        "append entries holder mail on_mail session_id stays_held __weakref__".split()
+        "append entries holder lost_seconds mail on_mail session_id stays_held __weakref__".split()
     )
     immediate = True
 
@@ -95,6 +95,7 @@ class MemoryJournal:
         self._held = True
         self._replaced = False  # another writer has taken the session over
         self.stays_held = False
+        self.lost_seconds = 0.0
         self.holder = holder  # since when, and for whom
         self._loop = asyncio.get_running_loop()
 
@@ -213,10 +214,14 @@ class MemoryJournal:
 
     def reopen(self, holder: tuple[float, str | None]) -> MemoryJournal:
         """Give the session to a new writer; the old journal can change nothing any more."""
+        lost = max(0.0, seams.now() - self.touched) if self._held else 0.0
         if self._held:
             self._held, self._replaced = False, True
         entries, bounds = self.entries[: self.size], self._bounds.copy()
-        return MemoryJournal(self._store, self.session_id, entries, bounds, self.waiting(), holder)
+        mail = self.waiting()
+        journal = MemoryJournal(self._store, self.session_id, entries, bounds, mail, holder)
+        journal.lost_seconds = lost
+        return journal
 
 
 class MemoryStore:

@@ -67,6 +67,8 @@ async def become_writer(connection: Connection, opening: Opening) -> None:
 
 
 async def _next_epoch(connection: Connection, opening: Opening) -> SessionRow | None:
+    if opening.take_over:
+        await _may_replace(connection, opening)  # for how long its writer has been silent
     row = await connection.fetchrow(
         "UPDATE windlass_sessions SET epoch = epoch + 1,"
         " updated_at = greatest(updated_at, $2), holder = $3"

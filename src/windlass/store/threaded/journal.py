@@ -62,7 +62,7 @@ class HandedJournal:
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
         "_commits _failed _flushed _handed _holding _line _loop _outbox _stalled "
-        "_store _taking _waiting append entries mail on_mail session_id stays_held touched".split()
+        "_store _taking _waiting append entries lost_seconds mail on_mail session_id stays_held touched".split()
     )
 
     def __init__(self, store: Keeper, session_id: str) -> None:
@@ -79,6 +79,7 @@ class HandedJournal:
         self._stalled = False  # for now: the rows are kept and tried again
         self._holding = True  # this writer stands with the session as its holder
         self.stays_held = False
+        self.lost_seconds = 0.0
         self.touched = seams.now()  # when the last row was closed
         self.mail = []
         self.begin([], [])

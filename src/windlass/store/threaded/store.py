@@ -68,11 +68,13 @@ class Opening:
         self.mail: list[InboxItem] = []
         self.ended: asyncio.Event | None = None  # on a loop of the thread's
         self.at = seams.now()
+        self.lost_seconds = 0.0  # that the writer before lived after its last row, at most
         written.encode_value((line.session_id, metadata), "the session's metadata")
 
     def refuse_if_held(self, stored: str | None, last_active: float, silent: float | None) -> None:
         """Raise `SessionHeld` while the writer that is on record is alive."""
         holder = holders.decode(stored)
+        self.lost_seconds = holders.lost_seconds(self.at - last_active, silent)
         if self.take_over or holder is None or stored == self.line.holder:
             return
         if is_alive(holder, self.line.session_id, silent):
@@ -123,6 +125,7 @@ class ServedStore:
             await self._become_writer(opening)
             seams.point("session.after_open")
             journal.begin(opening.entries or [], opening.mail)
+            journal.lost_seconds = opening.lost_seconds
         except BaseException as error:
             self.release(journal)
             if opening is not None and not isinstance(error, StoreError):
