@@ -1,22 +1,26 @@
-"""JSON values of replies and requests, and names that every provider takes.
+"""JSON values of replies and requests that wires share, and names that every provider takes.
 
 A reply may hold anything anywhere; what reads it takes it for what it should be, or for nothing.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 import msgspec
 
 from windlass import seams
+from windlass.errors import ConfigError
 from windlass.json_types import JsonObject, is_list, is_object, is_sequence
+from windlass.messages import Document, Image, ToolResult
+from windlass.models.base import Frame, Settings
 
 _read: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
@@ -149,3 +153,82 @@ def join_url(base: str, path: str, *, when: Callable[[str], str]) -> str:
     if not own.endswith(path):
         own = when(own) + path
     return urlunsplit((parts.scheme, parts.netloc, own, parts.query, ""))
+
+
+# --------------------------------------------------------------------------- parts of a request
+
+Choice: TypeAlias = Literal["auto", "none", "required", "tool"]
+_TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
+_GROW: Final = ("tools", "include")
+_MEET: Final = ("reasoning", "thinking", "chat_template_kwargs", "stream_options", "text")
+
+
+def set_given(body: JsonObject, **values: Any) -> None:
+    """Set the values that are not None."""
+    body.update({key: value for key, value in values.items() if value is not None})
+
+
+def join(body: JsonObject, extra: JsonObject) -> None:
+    """Merge the user's own fields: extend tool lists, merge some objects, replace the rest."""
+    for key, value in extra.items():
+        known = body.get(key)
+        if key in _GROW and is_list(known) and is_sequence(value):
+            before = known
+            more = [item for item in value if item not in before]
+            body[key] = [*before, *more]
+        elif key in _MEET and is_object(known) and is_object(value):
+            body[key] = {**known, **value}
+        else:
+            body[key] = value
+
+
+def schema(parameters: JsonObject) -> JsonObject:
+    """Return a tool's schema as an object schema, which providers require."""
+    if parameters.get("type") == "object":
+        return parameters
+    return {"type": "object", "properties": {}, **parameters}
+
+
+def said_error(result: ToolResult) -> str:
+    """Return a result's text, marked as an error for wires without an error field."""
+    text = result.text
+    if result.is_error and not text.lower().startswith("error"):
+        return f"Error: {text}"
+    return text
+
+
+def inline(file: Image | Document) -> tuple[str, str] | None:
+    """Return media type and base64 of a file held inline, also in a `data:` URL."""
+    if file.url is None:
+        return file.media_type, file.data or ""
+    if not file.url.startswith("data:"):
+        return None
+    head, _, data = file.url[5:].partition(",")
+    if not head.endswith(";base64"):
+        data = base64.b64encode(unquote_to_bytes(data)).decode()
+    return head.partition(";")[0] or file.media_type, data
+
+
+def readable(document: Document) -> str | None:
+    """Return the text of a text document under its title; None for any other."""
+    if document.url is not None or not document.media_type.startswith(_TEXT_LIKE):
+        return None
+    text = base64.b64decode(document.data or "").decode("utf-8", "replace")
+    return f"{document.title}:\n{text}" if document.title else text
+
+
+def wanted_tool(settings: Settings, frame: Frame) -> tuple[Choice | None, str]:
+    """Return what `tool_choice` asks for, and the name where it asks for one tool."""
+    match asked := settings.tool_choice:
+        case None | "auto" | "none" | "required":
+            return asked, ""
+        case "any":
+            return "required", ""
+        case {"name": str(name)}:
+            return "tool", name
+        case str(name) if any(tool.name == name for tool in frame.tools):
+            return "tool", name
+        case _:
+            raise ConfigError(
+                f"tool_choice is 'auto', 'none', 'required' or {{'name': …}}, not {asked!r}"
+            )

@@ -44,8 +44,18 @@ from windlass.models.wires.claude import (
     open_object,
     opener,
 )
-from windlass.models.wires.json_values import as_dict, dumps, join_url, loads, safe_name, whole
-from windlass.models.wires.parts import inline, schema, set_given, wanted_tool
+from windlass.models.wires.json_values import (
+    as_dict,
+    dumps,
+    inline,
+    join_url,
+    loads,
+    safe_name,
+    schema,
+    set_given,
+    wanted_tool,
+    whole,
+)
 
 # Parts of a Messages request: results, pictures and documents.
 

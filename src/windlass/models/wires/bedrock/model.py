@@ -33,8 +33,16 @@ from windlass.models.wires.claude import (
     open_object,
     opener,
 )
-from windlass.models.wires.json_values import as_dict, dumps, loads, safe_name
-from windlass.models.wires.parts import inline, schema, set_given, wanted_tool
+from windlass.models.wires.json_values import (
+    as_dict,
+    dumps,
+    inline,
+    loads,
+    safe_name,
+    schema,
+    set_given,
+    wanted_tool,
+)
 
 # Parts of a Converse request: calls' ids, results, pictures and documents.
 

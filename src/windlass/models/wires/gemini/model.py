@@ -31,9 +31,18 @@ from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wires.base import Access, EncodedFrame, HttpModel
 from windlass.models.wires.gemini.reply import GenerateDecoder
 from windlass.models.wires.gemini.schema import dialect
-from windlass.models.wires.json_values import as_dict, as_list, dumps, join_url, safe_name
+from windlass.models.wires.json_values import (
+    as_dict,
+    as_list,
+    dumps,
+    inline,
+    join_url,
+    safe_name,
+    schema,
+    set_given,
+    wanted_tool,
+)
 from windlass.models.wires.no_think import thinks_not
-from windlass.models.wires.parts import inline, schema, set_given, wanted_tool
 
 # How a Gemini model is asked to think: by a budget, by a level, or not at all.
 

@@ -19,12 +19,17 @@ from windlass.models.wires.json_values import (
     as_dict,
     as_list,
     dumps,
+    inline,
     join_url,
+    readable,
     safe_name,
+    said_error,
+    schema,
+    set_given,
+    wanted_tool,
 )
 from windlass.models.wires.no_think import thinks_not, told_not_to_think
 from windlass.models.wires.ollama.reply import LinesDecoder
-from windlass.models.wires.parts import inline, readable, said_error, schema, set_given, wanted_tool
 
 # top-level fields of a request; every other field of Ollama's is an option
 _TOP: Final = frozenset(

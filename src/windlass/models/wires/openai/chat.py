@@ -32,7 +32,15 @@ from windlass.models.base import (
     encode_in_context,
 )
 from windlass.models.wires.decoder import Decoder
-from windlass.models.wires.json_values import as_dict, dumps, safe_name
+from windlass.models.wires.json_values import (
+    as_dict,
+    dumps,
+    join,
+    readable,
+    safe_name,
+    said_error,
+    set_given,
+)
 from windlass.models.wires.no_think import told_not_to_think
 from windlass.models.wires.openai.base import OpenAIShaped
 from windlass.models.wires.openai.chat_reply import ChatDecoder
@@ -41,7 +49,6 @@ from windlass.models.wires.openai.dialects import Dialect
 from windlass.models.wires.openai.reasoning import lower_thinking
 from windlass.models.wires.openai.responses import OpenAIResponses
 from windlass.models.wires.openai.tools import arguments_text, chat_tools
-from windlass.models.wires.parts import join, readable, said_error, set_given
 from windlass.models.wires.schema import answer_format
 
 _CACHED: Final = {"type": "ephemeral"}

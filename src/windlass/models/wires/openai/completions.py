@@ -19,10 +19,10 @@ from windlass.models.wires.json_values import (
     as_list,
     as_text,
     dumps,
+    set_given,
     whole,
 )
 from windlass.models.wires.openai.chat_reply import STOPS, first_choice, parse_usage
-from windlass.models.wires.parts import set_given
 from windlass.usage import Usage
 
 _LIMITS: Final[dict[str, StopReason]] = {

@@ -28,7 +28,15 @@ from windlass.messages import (
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.registry.config import Endpoint
 from windlass.models.wires.base import Access
-from windlass.models.wires.json_values import as_dict, dumps, safe_name
+from windlass.models.wires.json_values import (
+    as_dict,
+    dumps,
+    join,
+    readable,
+    safe_name,
+    said_error,
+    set_given,
+)
 from windlass.models.wires.openai.base import OpenAIShaped
 from windlass.models.wires.openai.reasoning import lower_thinking, over_responses
 from windlass.models.wires.openai.responses_reply import ResponsesDecoder
@@ -40,7 +48,6 @@ from windlass.models.wires.openai.tools import (
     search_output,
     searches_here,
 )
-from windlass.models.wires.parts import join, readable, said_error, set_given
 from windlass.models.wires.schema import answer_format
 
 ENCRYPTED: Final = "reasoning.encrypted_content"

@@ -24,8 +24,8 @@ from windlass.models.wires.json_values import (
     as_text,
     dumps,
     safe_name,
+    schema,
 )
-from windlass.models.wires.parts import schema
 from windlass.models.wires.schema import can_be_strict
 
 SEARCH_ID: Final = "toolsearch-"  # prefix of the provider's id of a search that the client runs
