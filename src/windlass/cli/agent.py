@@ -85,7 +85,7 @@ def make_agent(
 
 
 def make_model(chosen: CommandOptions, past: Before | None) -> Any:
-    """The model that is named, else the session's own; None: that of `[agent]`, or the default."""
+    """Return the named model, else the session's own; None for that of `[agent]`."""
     options = ModelOptions.read(chosen.options)
     if options.model is None and options.provider is None and past is not None:
         try:

@@ -34,7 +34,7 @@ class Layer:
         self.data, self.file, self.lines, self.content = data, file, lines, content
 
     def origin(self, path: tuple[str, ...]) -> str:
-        """Where this layer says so."""
+        """Return where this layer sets a value."""
         if self.lines is None:
             return f"environment {to_variable(path[0], path[1])}"
         return f"{self.file}{self.lines.at(path)}"
@@ -47,11 +47,11 @@ class Document:
         self.data, self._where = data, where
 
     def holds(self, *path: str) -> bool:
-        """Whether it says something there."""
+        """Check whether the document has a value there."""
         return holds(self.data, path)
 
     def where(self, *path: str) -> str:
-        """The file and line that say so, or whatever names the source."""
+        """Return the file and line of a value, or the name of the source."""
         return self._where(path)
 
 
@@ -61,7 +61,7 @@ Layout: TypeAlias = type[msgspec.Struct] | Mapping[str, type[msgspec.Struct]]
 
 
 def read_file(path: Path, layout: Layout) -> Document:
-    """A file of tables beside `windlass.toml`. Raises `ConfigError` with every problem it has.
+    """Read a file of tables beside `windlass.toml`, or raise `ConfigError`.
 
     The layout is the shape of the whole, or the shapes of some sections; then others are passed over.
     """
@@ -73,7 +73,7 @@ def read_file(path: Path, layout: Layout) -> Document:
 
 
 def read_text(text: str, label: str, layout: Layout) -> Document:
-    """The same of TOML in hand; `label` says in errors where it came from."""
+    """Read TOML from a text; `label` names its source in errors."""
     data, problem = parse(text, label)
     if problem:
         raise ConfigError(problem)
@@ -84,7 +84,7 @@ def read_text(text: str, label: str, layout: Layout) -> Document:
 def check_document(
     data: JsonObject, where: Callable[[tuple[str, ...]], str], layout: Layout
 ) -> Document:
-    """Tables in hand, held against their layout; raises `ConfigError` with every problem."""
+    """Check tables against their layout, or raise `ConfigError` with every problem."""
     if isinstance(layout, Mapping):
         data = {name: data[name] for name in layout if name in data}
         found = list(_wrong(data, layout))
@@ -98,7 +98,7 @@ def check_document(
 
 
 def _content(path: Path) -> tuple[bytes, str]:
-    """What the file holds, or what is wrong with it."""
+    """Return the content of the file, or what is wrong with it."""
     try:
         return read_regular(path, LARGEST), ""
     except OSError as error:
@@ -136,7 +136,7 @@ _LONG_KEY = re.compile(
 def read_layer(
     path: Path, known: Mapping[str, type[msgspec.Struct]], *, only: bool = False
 ) -> tuple[Layer, list[str]]:
-    """The file, and what is wrong with it; with `only` sections that are not known are passed over."""
+    """Read a file and its problems; with `only` unknown sections are skipped."""
     content, problem = _content(path)
     text, problem = _text(content, path) if not problem else ("", problem)
     data, problem = parse(text, str(path)) if not problem else ({}, problem)
@@ -199,7 +199,7 @@ def _keys_of(shape: type[msgspec.Struct]) -> set[str]:
 def read_environment(
     environ: Mapping[str, str], known: Mapping[str, type[msgspec.Struct]]
 ) -> tuple[Layer, list[str]]:
-    """Read the settings that variables of the environment give, and what is wrong with them."""
+    """Read the settings in variables of the environment, and their problems."""
     data: JsonObject = {}
     problems: list[str] = []
     for name, shape in known.items():
@@ -225,7 +225,7 @@ def read_environment(
 
 
 def _from_text(text: str, shape: Any) -> Any:
-    """A variable's text as plain data: text if text fits, else a number, a flag, or JSON."""
+    """Convert a variable's text: text if it fits, else a number, a flag, or JSON."""
     try:
         convert(text, shape)
         return text

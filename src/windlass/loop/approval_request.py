@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
     @property
     def about(self) -> JsonObject | None:
-        """What the policy looked at."""
+        """What the policy checked."""
         return self.ask.about if isinstance(self.ask, Ask) else None
 
     def as_data(self, *, bound: bool = True) -> JsonObject:
@@ -79,7 +79,7 @@ def unanswered_sources(sources: Iterable[Source]) -> list[Source]:
 def question(
     run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source], again: str | None = None
 ) -> ToolDecided:
-    """Build the question for the record; `again` says why an earlier answer does not count."""
+    """Build the question for the record; `again` tells why an earlier answer does not count."""
     asking = unanswered_sources(sources)
     reason = reason_of(asking)
     asks = [source.ask for source in asking]
@@ -160,7 +160,9 @@ def find_answer(
     asking: Mapping[str, Source],
     given: Mapping[str, Decision],
 ) -> RecordedAnswer | None:
-    """Find the answer that counts for the call as it would run now, else the last and why it does not.
+    """Find the answer that counts for the call as it would run now, else the last one.
+
+    An answer that does not count comes with the reason.
 
     A call that is no longer as it was is asked about again. The answer to the earlier question stays
     good for the call as it was: whoever goes on with that one needs no other.
@@ -200,7 +202,7 @@ def _questions(run: Run, call_id: str) -> Iterator[ToolDecided]:
 def _unfit(
     run: Run, call: ToolCall, tool: Tool, known: ToolDecided, asking: Mapping[str, Source]
 ) -> str | None:
-    """Say why a yes to this question does not hold for the call as it is now; None: it does."""
+    """Return why a yes to this question does not hold for the call as it is now, or None."""
     if known.expires_at is not None and seams.now() > known.expires_at:
         return EXPIRED
     before = {source.rule for source in unanswered_sources(sources_of(known))}
@@ -218,7 +220,7 @@ def _unfit(
 
 
 def _changes(run: Run, call: ToolCall, known: ToolDecided) -> str:
-    """Say what is different from when the call was asked about."""
+    """Describe what is different from when the call was asked about."""
     if known.digest != digest_of(call.arguments):
         return "its arguments"
     if known.caller != run.caller_name:
@@ -227,7 +229,7 @@ def _changes(run: Run, call: ToolCall, known: ToolDecided) -> str:
 
 
 def merge_sources(known: ToolDecided | None, asking: Mapping[str, Source]) -> list[Source]:
-    """Join who asks now with who asked before: a question stands until it is answered."""
+    """Merge the sources of now and before: a question stands until it is answered."""
     if known is None:
         return list(asking.values())
     before = [asking.get(source.rule, source) for source in sources_of(known)]
@@ -246,7 +248,7 @@ def question_of(run: Run, call_id: str) -> ToolDecided | None:
 
 
 def parked_by(run: Run, rule: str, call_id: str) -> bool:
-    """Tell whether the question that this policy parked the call with is answered."""
+    """Check whether the question that this policy parked the call with is answered."""
     if call_id not in run.calls.answers:
         return False
     known = question_of(run, call_id)

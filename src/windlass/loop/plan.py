@@ -28,7 +28,7 @@ BUDGET = "budget"  # in a run's metadata: the limits that it was given
 
 
 class Plan:
-    """What a run is made of: frozen, assembled once, shared by many runs."""
+    """The plan of a run: frozen, assembled once, shared by many runs."""
 
     __slots__ = (
         "concurrency",
@@ -134,7 +134,7 @@ class Plan:
 
 
 class _Offer(NamedTuple):
-    """What a model is shown, in the forms that a run needs."""
+    """The offer to a model, in the forms that a run needs."""
 
     tools: Mapping[str, Tool]
     reads: bool  # some of them only read
@@ -152,7 +152,7 @@ def _offer(
     settings: Settings,
     specs: tuple[ToolSpec, ...] | None,
 ) -> _Offer:
-    """Kept for a while: agents are made again and again with the same parts."""
+    """Build the offer of these parts; cached, as agents are often built with the same."""
     key = (system, tuple(map(id, tools)), id(settings), id(specs))
     known = _offers.get(key)  # it holds the parts, so that their ids stay theirs
     if known is None:

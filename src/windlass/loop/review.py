@@ -43,7 +43,7 @@ class Review:
         self.answer: ToolResult | None = None  # given in the tool's place, by the policy `rule`
 
     async def decide(self) -> Refusal | None:
-        """Ask every policy. What ended the asking; None: the call may run, once all asks are answered."""
+        """Ask every policy; return the refusal, or None if the call may run after its asks."""
         moments = self.run.plan.moments
         if moments.changing and (ended := await self._ask_those_who_change(moments.changing)):
             return ended
@@ -78,7 +78,7 @@ class Review:
         return None
 
     def _ends(self, ask: Any, answer: Refused | ToolResult) -> bool:
-        """Is it a refusal? An answer in the tool's place waits for those that may refuse the call."""
+        """Check for a refusal; an answer in the tool's place waits for those that may refuse."""
         if isinstance(answer, Refused) or answer.outcome == "denied":
             return True
         if self.answer is None:
@@ -86,7 +86,7 @@ class Review:
         return False
 
     async def _ask(self, ask: Any) -> CallVerdict:
-        """What one policy says. A call is the answer only if its arguments are others."""
+        """Ask one policy; a call counts as an answer only if its arguments differ."""
         given = msgspec.structs.replace(self.call, arguments=own(self.call.arguments))
         name: str = ask.__self__.name
         answer = await ask(self.run, given)
@@ -117,6 +117,6 @@ class Review:
         return None
 
     def _name(self, name: str) -> None:
-        """The decision names the last policy that let the call through, or the one that answered it."""
+        """Set the rule of the decision: the last policy that allowed the call, or answered it."""
         if self.answer is None:
             self.rule = name

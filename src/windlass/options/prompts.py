@@ -28,7 +28,7 @@ class Prompt(NamedTuple):
 
 
 class PromptOverride(msgspec.Struct, frozen=True):
-    """What stands in place of a prompt: a text that was read, or the function that writes it."""
+    """An override of a prompt: a text, or the function that writes it."""
 
     id: str
     source: str | Callable[[JsonObject], Any]
@@ -72,7 +72,7 @@ def override(prompts: Prompts, id: str) -> PromptOverride | None:
 
 
 def words_of(prompts: Prompts, id: str, default: str, **values: str) -> Words:
-    """Return the words of a prompt: ours, or yours with the values filled in."""
+    """Return the text of a prompt: the default, or your override with values filled in."""
     given = override(prompts, id)
     if given is None:
         return default
@@ -84,7 +84,7 @@ def words_of(prompts: Prompts, id: str, default: str, **values: str) -> Words:
 def choose_prompt(
     prompts: Prompts, id: str, own: str | None, key: str, default: str, **values: str
 ) -> Words:
-    """The same, for a prompt that has an option of its own too: both at once are refused."""
+    """Choose a prompt that also has an option of its own; refuse both at once."""
     if own is None or own == default:
         return words_of(prompts, id, default, **values)
     if override(prompts, id) is not None:
@@ -93,7 +93,7 @@ def choose_prompt(
 
 
 class _Writer:
-    """A function that writes a prompt, with what it is handed. Its answer is checked as a text is."""
+    """A function that writes a prompt, with its arguments. Its answer is checked like a text."""
 
     def __init__(
         self,

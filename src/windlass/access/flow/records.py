@@ -81,7 +81,7 @@ def split_records(text: str, fields: Mapping[str, Trust] | None = None) -> list[
 
 
 def _walk(value: object, path: tuple[str, ...], fields: Mapping[str, Trust]) -> Iterator[Piece]:
-    """An object's own values are one record; objects inside it are others, with its keys before them."""
+    """Yield one record of an object's own values, and others of the objects inside it."""
     if is_mapping(value):
         own: list[str] = list(path)
         for key, inner in value.items():

@@ -77,7 +77,7 @@ class FlowControl(Policy[TaintState]):
         return self._name
 
     def for_child(self, run: Run) -> FlowControl:
-        """A sub-agent begins with all that its parent has touched and heard."""
+        """Return the policy of a sub-agent, which begins with all that its parent knows."""
         known = self._known(run)
         state = self._touched(run)
         untrusted = next(iter(self._seen(run).untrusted), None)
@@ -117,7 +117,7 @@ class FlowControl(Policy[TaintState]):
         return self._hold_call(call, untrusted, decision) if decision.asks else None
 
     def _check_read(self, run: Run, call: ToolCall, tool: Labelled) -> Refused | Suspend | None:
-        """A read whose address was put together here carries something out."""
+        """Check a read with an address that was built here, as it may carry something out."""
         if not any([isinstance(value, str) for value in call.arguments.values()]):
             return None
         if not self._untrusted(run):
