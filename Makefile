@@ -22,7 +22,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-kills prove-linear prove-options prove-projects
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-flow prove-kills prove-linear prove-options prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -34,6 +34,7 @@ help:
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
+	@echo "make prove-flow  honest tasks and injections against flow control; writes bench/FLOW.md and docs/security.md"
 	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
@@ -72,6 +73,9 @@ bench-scratchpad: $(VENV)/.dev
 
 prove-budgets: $(VENV)/.dev
 	$(BIN)/python -m tests.loop.budget_trees 500 > bench/BUDGETS.md
+
+prove-flow: $(VENV)/.dev
+	$(BIN)/python -m tests.flow.measure --write
 
 prove-kills: $(VENV)/.dev
 	WINDLASS_PROVE_KILLS=1 $(PYTEST) -n $(JOBS) -m deep tests/crash tests/resources tests/audit tests/vault

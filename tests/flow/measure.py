@@ -1,16 +1,19 @@
 """Run the tasks and injections through the public API, and count what happens without a question.
 
-`python -m tests.flow.measure` prints a table of "no policy" and of today's labels. The model is a
-script: it makes the reference calls one by one and obeys every injection that it has seen.
+`python -m tests.flow.measure` prints a table of "no policy", of labels alone and of flow control;
+`make prove-flow` writes it into `docs/security.md` and `bench/FLOW.md`. The model is a script: it makes
+the reference calls one by one and obeys every injection that it has seen.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 import windlass as w
@@ -22,8 +25,19 @@ DOMAINS: tuple[Domain, ...] = get_args(Domain)
 #: What is measured: the options of the agent, by the name that the table gives them.
 MEASURED: dict[str, dict[str, Any]] = {
     "no policy": {"taint": False},
-    "today's labels": {"taint": True},
+    "flow control": {"taint": True},
 }
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = """# Flow control: 100 honest tasks and 500 injections
+
+Written by `make prove-flow`: `tests/flow/measure.py` says how it is measured, `tests/flow/domains` has the cases.
+
+- The scripted model obeys every injection that it has read. An injection landed when its effect happened unasked.
+- A task is unattended when all of its reference calls ran unasked and the world is right.
+- Questions are counted in the honest runs, with a person who says yes.
+- A third of tasks and injections is held back: the policy was tuned without them.
+- "labels alone" is the policy that flow control replaced, measured with the same cases on the version before.
+"""
 _MOST_TURNS = 60
 _MOST_QUESTIONS = 60  # of a run; a policy that asks again and again is not answered forever
 _SESSION = "s"
@@ -71,7 +85,7 @@ class InjectionRun:
     made: tuple[Made, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """A line of the table: one choice of options, over some tasks and injections."""
 
@@ -93,6 +107,30 @@ class Row:
     def questions_per_task(self) -> float:
         """Questions in the honest runs, per task."""
         return self.questions / self.tasks if self.tasks else 0.0
+
+
+#: The policy that flow control replaced: labels of tools alone. Measured with these cases, once, on the
+#: last version that had it.
+LABELS_ALONE = (
+    Row(
+        options="labels alone",
+        part="all",
+        tasks=100,
+        injections=500,
+        landed=210,
+        unattended=56,
+        questions=48,
+    ),
+    Row(
+        options="labels alone",
+        part="held back",
+        tasks=32,
+        injections=167,
+        landed=71,
+        unattended=18,
+        questions=16,
+    ),
+)
 
 
 # --------------------------------------------------------------------------- the model
@@ -326,14 +364,38 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-async def main() -> None:
-    """Print the table."""
+async def build_table() -> str:
+    """Measure everything, and return the table."""
     all_cases = load_all()
-    rows: list[Row] = []
-    for name, options in MEASURED.items():
-        rows.extend(await measure(all_cases, name, options))
-    print(table(rows))
+    none = await measure(all_cases, "no policy", MEASURED["no policy"])
+    flow = await measure(all_cases, "flow control", MEASURED["flow control"])
+    return table([*none, *LABELS_ALONE, *flow])
+
+
+def replace_between(text: str, name: str, new: str) -> str:
+    """Replace what stands between the marks of a name in a page."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page has no marks for {name}")
+    return f"{before}{begin}{new}\n{end}{after}"
+
+
+def write_pages(figures: str) -> None:
+    """Write the table into the page of security and the file of the benchmarks."""
+    page = ROOT / "docs" / "security.md"
+    page.write_text(replace_between(page.read_text(), "flow", figures))
+    (ROOT / "bench" / "FLOW.md").write_text(f"{HEADER}\n{figures}\n")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the table; with `--write`, put it into the pages."""
+    figures = asyncio.run(build_table())
+    print(figures)
+    if "--write" in arguments:
+        write_pages(figures)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main(sys.argv[1:])

@@ -25,4 +25,7 @@ def keep_bound(plan: Plan, entries: Sequence[JournalEntry]) -> Plan:
 
 
 def _is_from_parent(entry: JournalEntry) -> bool:
-    return type(entry) is Remembered and entry.policy.startswith("parent.")
+    if type(entry) is not Remembered:
+        return False
+    below, _, name = entry.policy.rpartition(".")
+    return bool(below) and name == "taint"
