@@ -68,9 +68,8 @@ _under_way: ContextVar[_Asking | None] = ContextVar("windlass_call", default=Non
 
 _SETTINGS = Settings.__struct_fields__
 _OWN = ("model", "provider", "messages", "tools", "tail")
-RESERVED = frozenset(
-    {"suspended", "cancelling"}
-)  # only a run that really waits may have this status
+# Only a run that really waits may have these statuses.
+RESERVED = frozenset({"suspended", "cancelling"})
 
 
 class Call(JsonObject):

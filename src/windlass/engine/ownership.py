@@ -1,8 +1,8 @@
-"""Who may use a session: one rule, asked by every entry point.
+"""Access to sessions: one rule for every entry point.
 
 A session belongs to (tenant, id) and to the caller who began it. The host may use every session. Another
 caller of the same tenant needs a role with a grant `agent_session.<action>`. To everybody else the session
-does not exist: the error is that of an id which nobody has used.
+does not exist: the error is that of an unused id.
 """
 
 from __future__ import annotations

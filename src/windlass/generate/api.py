@@ -187,7 +187,7 @@ class Models:
         async for chunk in scope.models.generate_stream("Tell me.", caller=ann):
             print(chunk.delta_content or "", end="")
         ```
-        Whoever leaves cancels the run. What went wrong is raised at the end.
+        A reader that leaves cancels the run. Errors are raised at the end.
         """
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, dict(options))

@@ -20,7 +20,7 @@ from windlass.usage import Usage
 if TYPE_CHECKING:
     from windlass.loop.period import Period
 
-REPLY_TOKENS = 16384  # what a reply may have where nobody says
+REPLY_TOKENS = 16384  # default tokens of a reply
 MIN_REPLY_TOKENS = 16  # a reply for which there is less room is not asked for
 
 
@@ -64,7 +64,7 @@ def _possible(value: object, whole: bool) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < _ENDLESS
 
 
-_ENDLESS = 2**63  # counting so far takes longer than anybody has
+_ENDLESS = 2**63  # more than can ever be counted
 NO_LIMITS = Limits()
 _NO_ERROR = (0, 0.0)
 
@@ -394,7 +394,7 @@ class Ledger:
         for settled in waiting or ():
             try:
                 settled.get_loop().call_soon_threadsafe(_set, settled)
-            except RuntimeError:  # its loop is closed: nobody waits there any more
+            except RuntimeError:  # its loop is closed: nothing waits there any more
                 pass
 
 

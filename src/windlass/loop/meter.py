@@ -337,7 +337,7 @@ class CallMeter:
         reserve = None if attempt is None else attempt.reserve
         usage = response.usage
         cost = cost_of(model, usage)
-        if cost is None:  # who cannot say is charged what was held back
+        if cost is None:  # without usage, the reserve is charged
             cost = 0.0 if reserve is None else reserve.usd
         tokens, usd = usage.input_tokens + usage.output_tokens, cost
         if response.asides:

@@ -271,7 +271,7 @@ def continue_session(run: Run, state: Standing) -> None:
     """Begin a new run on a used session: its view, its call ids, its lasting memories."""
     run.view.strand = Strand(list(state.view.messages))
     run.calls.ids = state.call_ids
-    for message in state.view.messages:  # some of them nobody here has asked for
+    for message in state.view.messages:  # some of them were not requested here
         run.calls.ids.update([call.id for call in message.tool_calls])
     run.view.frame_digest = state.frame_digest
     run.view.reminders = [one for one in state.reminders if one.lasts]

@@ -397,7 +397,7 @@ class Run:
                 isinstance(error, StoreError) and error.unwritten and not isinstance(error, Locked)
             ):
                 calls.unwritten[call_id] = error
-            if not self._has_result(call_id):  # who is cancelled late has committed all the same
+            if not self._has_result(call_id):  # a late cancellation does not undo the commit
                 calls.committed.pop(call_id, None)
             raise
         finally:

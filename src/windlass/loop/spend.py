@@ -64,7 +64,7 @@ class Spending:
                 self.progress += 1
             case RunStarted():
                 self._begin()
-            case IterationStart() | RunEnded():  # whoever waited for a reply goes on or has ended
+            case IterationStart() | RunEnded():  # a run that waited goes on or has ended
                 self.in_flight = []
             case _:
                 pass

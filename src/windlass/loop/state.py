@@ -69,7 +69,7 @@ class ViewState(msgspec.Struct, eq=False):
 
     frame: Frame
     strand: Strand = msgspec.field(default_factory=Strand)
-    held: list[Message] = []  # said while calls were open; they follow the results
+    held: list[Message] = []  # added while calls were open; they follow the results
     reminders: list[Reminded] = []  # each with the requests that it still has to go
     rewritten: Sequence[Message] = ()  # the last request of the loop that was not the view
     frame_digest: str = ""  # of the frame on record; empty: none is
@@ -106,7 +106,7 @@ class HostState(msgspec.Struct, eq=False):
     pool: Callable[[], Executor]  # gives the threads for synchronous tools
     show: Sink
     task: asyncio.Task[Any] | None = None  # that drives the run
-    receipts: tuple[Watcher, ...] = ()  # whose work is waited for before the next turn
+    receipts: tuple[Watcher, ...] = ()  # awaited before the next turn
     drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
     request_id: str | None = None  # as the host names the request, for the books
     conversation_id: str | None = None

@@ -61,7 +61,7 @@ def build(ctx: BuildContext) -> Policies:
 class ContextInfo(msgspec.Struct, frozen=True, gc=False):
     """The argument of `context_callback`: `ctx.visible_messages`, `ctx.system`, …
 
-    Visible is what the model would see, recorded is all that was said in the session. The lists are
+    Visible are the messages the model would see, recorded are all of the session. The lists are
     your own, and so are the arguments of the calls in them.
     """
 

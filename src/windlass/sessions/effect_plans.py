@@ -41,7 +41,7 @@ async def approve_plan(
     `await w.approve_plan(out.plan, by=w.Caller("bea"))`. One run may then do them, each once and
     exactly so: `await agent.run("…", plan=out.plan)`. A plan that you hold must still be the one on
     record. `by` is who approves: the session must be his, or one that a role lets him answer for;
-    None is the host itself. `name` is written down where the host approves for somebody.
+    None is the host itself. `name` is recorded where the host approves for somebody.
     """
     if not isinstance(plan, (EffectPlan, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"a plan is `out.plan` or the id of its session, not {safe_repr(plan)}")

@@ -1,6 +1,6 @@
 """Records of model calls: one row for each, whoever made it and however it ended.
 
-A row says what the journal says of the call, without its words. It outlives the session.
+A row has the facts of the call in the journal, without content. It outlives the session.
 """
 
 from __future__ import annotations

@@ -109,9 +109,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             waited = time.perf_counter() - began
             alone = work is Work.ALONE and (timeout is not None or waited > SURE)
             if alone or (looks > 1 and self._overdue(work, waited, looks, timeout)):
-                if events := select(
-                    0.0
-                ):  # a thread that called the loop and ended before the check
+                # A thread may have called the loop and ended before the check.
+                if events := select(0.0):
                     return events
                 break
             time.sleep(0.00005)  # a thread that was just woken must get the chance to show it

@@ -167,9 +167,8 @@ def price_usage(tariff: Tariff, provider: str, model: str, usage: Usage) -> floa
     if not tariff.known and (provider, model) not in _unpriced:
         _unpriced.add((provider, model))
         endpoint = current_registry().endpoints.get(provider)
-        if provider != "mock" and (
-            endpoint is None or endpoint.key_env
-        ):  # self-hosted models cost nothing
+        # Self-hosted models cost nothing.
+        if provider != "mock" and (endpoint is None or endpoint.key_env):
             _log.warning(
                 'nobody knows the price of %s:%s: it counts as $0; set it in [llm.prices."%s:%s"]',
                 provider,

@@ -91,9 +91,8 @@ def as_text(request: Request) -> Request:
     """Convert the request for a model that knows only text."""
     frame = request.frame
     system = frame.system
-    if frame.tools and describe_tools(frame.tools) not in (
-        system or ""
-    ):  # else it is in the prompt already
+    # Else it is in the prompt already.
+    if frame.tools and describe_tools(frame.tools) not in (system or ""):
         system = (system or "") + contract(frame.tools)
     settings = msgspec.structs.replace(frame.settings, tool_choice=None, parallel_tool_calls=None)
     return Request(

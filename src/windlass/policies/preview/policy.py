@@ -1,6 +1,6 @@
 """A preview: every call with an effect goes into a plan; later a run applies the plan.
 
-And the run afterwards, which may do what an approved plan says, each effect once, and asks about
+The run afterwards may do what an approved plan holds, each effect once, and asks about
 anything else. Reads are free in both.
 """
 

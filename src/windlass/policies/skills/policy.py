@@ -1,8 +1,8 @@
 """Skills join and leave a run: matched with the last message, recorded, with hooks.
 
-A pass over the skills is an entry that says who is to be active; moving there is one step after the
-other, each on disk before its hook runs. So a run that goes on after a crash asks nobody twice: it
-reads where it was going, and takes the steps that are not on record.
+A match of the skills is an entry with the skills to be active; they change step by step, each stored
+before its hook runs. So a run that is resumed after a crash repeats no match and no hook: it takes the
+steps that are not recorded.
 """
 
 from __future__ import annotations

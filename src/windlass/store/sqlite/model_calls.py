@@ -1,7 +1,7 @@
 """Records of model calls in a SQLite file.
 
 What all calls of a run share stands once, in `windlass_runs`; a call names its run by number. The
-view `windlass_model_calls` puts them together for whoever reads the file with SQL of their own.
+view `windlass_model_calls` joins them for readers with their own SQL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CREATE VIEW windlass_model_calls AS
         coalesce(c.outcome, 'ok') AS outcome, c.via AS via
     FROM windlass_calls AS c LEFT JOIN windlass_runs AS r ON r.n = c.run;
 """
-_MOST = 2**53  # who counts further does not count
+_MOST = 2**53  # a higher count is invalid
 
 
 def inserts(into: str, width: int) -> list[tuple[int, str]]:

@@ -58,7 +58,7 @@ class SqliteStore(ServedStore):
     Several event loops and threads may share a store; a process of its own opens its own. While
     another process holds the database, operations wait up to `busy_timeout` seconds.
 
-    A database that holds tables of others and none of ours is refused, and not changed:
+    A database with tables of others and none of Windlass is refused, and not changed:
     `SqliteStore("shop.db", add_tables=True)` keeps sessions beside your own tables. With
     `read_only=True` nothing is ever written.
     """
