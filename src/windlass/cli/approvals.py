@@ -23,6 +23,7 @@ from windlass.sessions.approvals import approvals as list_approvals
 from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from windlass.loop.resume_input import AnswerScope
     from windlass.sessions.approvals import PendingApproval
     from windlass.store.base import Store
 
@@ -31,6 +32,14 @@ T = TypeVar("T")
 ids_argument = click.argument("ids", nargs=-1, metavar="ID…")
 all_option = click.option("--all", "everything", is_flag=True, help="All that wait.")
 session_option = click.option("--session", metavar="ID", help="Those of one session.")
+for_option = click.option(
+    "--for",
+    "scope",
+    type=click.Choice(["once", "session"]),
+    default="once",
+    show_default=True,
+    help="How long it holds: for this call, or for its targets in this session (flow control).",
+)
 by_option = click.option("--by", metavar="NAME", help="Who answers; your user name if not given.")
 
 
@@ -69,6 +78,10 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
         for one in found
     ]
     out().table(("APPROVAL", "SESSION", "CALLER", "STATE", "CALL"), rows, ())
+    for one in found:
+        if one.details:
+            click.echo(f"\n{one.id[:12]}")
+            _print_details(one)
 
 
 @approvals.command()
@@ -100,6 +113,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
         ("answered by", one.answered_by or "-"),
     ):
         click.echo(f"{label:13}{words.one_line(value, 2000)}")  # one line per call
+    _print_details(one)
     click.echo(words.json_text(one.arguments))
 
 
@@ -107,15 +121,23 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 @ids_argument
 @all_option
 @session_option
+@for_option
 @by_option
 @store_option
 @debug_option
 def approve(
-    ids: tuple[str, ...], everything: bool, session: str | None, by: str | None, store: str | None
+    ids: tuple[str, ...],
+    everything: bool,
+    session: str | None,
+    scope: AnswerScope,
+    by: str | None,
+    store: str | None,
 ) -> None:
-    """Approve calls: each may run, once, as it is."""
+    """Approve calls: each may run as it is; with --for session, others on its targets too."""
     chosen, name = _select_ids(store, ids, everything, session), _person(by)
-    _with_store(store, lambda home: answer(chosen, True, name=name, store=home), writes=True)
+    _with_store(
+        store, lambda home: answer(chosen, True, name=name, scope=scope, store=home), writes=True
+    )
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -124,6 +146,7 @@ def approve(
 @click.option("--reason", metavar="WORDS", help="What the model is told.")
 @all_option
 @session_option
+@for_option
 @by_option
 @store_option
 @debug_option
@@ -132,15 +155,24 @@ def deny(
     reason: str | None,
     everything: bool,
     session: str | None,
+    scope: AnswerScope,
     by: str | None,
     store: str | None,
 ) -> None:
-    """Deny calls: they do not run, and the model is told."""
+    """Deny calls: they do not run, and the model is told; with --for session, never again."""
     chosen, name = _select_ids(store, ids, everything, session), _person(by)
-    _with_store(
-        store, lambda home: answer(chosen, False, name=name, reason=reason, store=home), writes=True
-    )
+
+    async def say_no(home: Store) -> None:
+        await answer(chosen, False, name=name, reason=reason, scope=scope, store=home)
+
+    _with_store(store, say_no, writes=True)
     click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
+
+
+def _print_details(one: PendingApproval) -> None:
+    """Print what flow control says of each value, and where untrusted content came from."""
+    for line in one.details:
+        click.echo(f"  {words.one_line(line, 400)}")
 
 
 def _select_ids(

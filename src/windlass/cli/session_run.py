@@ -203,6 +203,8 @@ class Work:
         for call in result.pending:
             asked = words.shown_call(call.name, call.arguments, 80)
             note(f"  waits: {call.id}  {asked}  ({one_line(call.reason, 60)})", always=True)
+            for line in call.details:
+                note(f"    {one_line(line, 200)}", always=True)
         if command == "run" and self.place.url != "memory:":
             note("go on with: ", (self.chosen.to_go_on(self.session_id), "bold"), always=True)
 

@@ -19,6 +19,7 @@ from windlass.loop.resume_input import (
     Allow,
     Deny,
     answer_as_data,
+    check_session_answer,
     decision_of,
     keep_answer,
     result_of,
@@ -62,9 +63,14 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
         question = _find_question(run, given, decision.ask, decision.allowed)
         if question is None:
             continue
+        check_session_answer(decision.scope, question.tool, question.rule, question.receipt)
         by = (one.by if isinstance(one, (Allow, Deny)) else None) or caller
         payload[question.call_id] = answer_as_data(
-            decision.allowed, None if is_host(by) else str(by), question.ask, decision.reason
+            decision.allowed,
+            None if is_host(by) else str(by),
+            question.ask,
+            decision.reason,
+            decision.scope,
         )
     if run.redactor is not None:
         payload = run.redactor.value(payload)

@@ -23,6 +23,7 @@ from windlass.events import (
     ToolResulted,
     as_dict,
 )
+from windlass.events.receipts import details_of
 from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
@@ -78,13 +79,14 @@ class ToolCallRecord(msgspec.Struct, frozen=True):
         return self.duration_ms
 
 
-class PendingCall(msgspec.Struct, frozen=True):
+class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call that waits: for the host to run it, or for someone to allow it."""
 
     id: str
     name: str
     arguments: dict[str, Any]
     reason: str
+    details: tuple[str, ...] = ()  # of a question of flow control: each value and its origin
 
 
 class LLMMetrics(msgspec.Struct, frozen=True):
@@ -242,9 +244,10 @@ class RunResult:
             entry, arguments = decided.get(call.id), call.arguments
             if entry is not None and entry.arguments is not None:
                 arguments = entry.arguments  # as it was decided, or as somebody is asked about it
-            asked = entry.reason if entry is not None and entry.action == "ask" else None
-            words = asked or self.stop_reason or "waiting"
-            found.append(PendingCall(call.id, call.name, own(arguments), words))
+            asked = entry if entry is not None and entry.action == "ask" else None
+            words = (asked and asked.reason) or self.stop_reason or "waiting"
+            details = details_of(asked.receipt) if asked is not None else ()
+            found.append(PendingCall(call.id, call.name, own(arguments), words, details))
         return found
 
     @property

@@ -12,10 +12,13 @@ from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
 from windlass.engine.results import PendingCall
 from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError, NoSuchSession, Suspended, safe_repr
+from windlass.events import ToolDecided
+from windlass.events.receipts import details_of
 from windlass.generate.conversation import KEPT, Conversation, Keeper
 from windlass.json_types import JsonObject, as_given
 from windlass.loop.abort import Abort
 from windlass.loop.resume import standing
+from windlass.messages import ToolCall
 from windlass.store.base import Store
 
 #: Options of `generate` that a session which goes on has already.
@@ -46,7 +49,6 @@ async def find_parked(home: Store, session_id: str) -> Suspended | None:
         return None
     assert state.ended is not None
     calls = state.turn.calls if state.turn is not None and state.turn.open else ()
-    reasons = {call_id: asked.reason for call_id, asked in state.asked.items()}
     why = state.ended.stop_reason or "waiting"
     error = Suspended(
         f"the conversation waits for session {session_id!r} ({why}): resume it, "
@@ -55,12 +57,20 @@ async def find_parked(home: Store, session_id: str) -> Suspended | None:
     error.session_id, error.status = session_id, state.ended.status
     error.pending = tuple(
         [
-            PendingCall(call.id, call.name, call.arguments, reasons.get(call.id) or why)
+            _pending_call(call, state.asked.get(call.id), why)
             for call in calls
             if state.turn is not None and call.id not in state.turn.results
         ]
     )
     return error
+
+
+def _pending_call(call: ToolCall, asked: ToolDecided | None, why: str) -> PendingCall:
+    """Describe a call that waits, with its question if there is one."""
+    if asked is None:
+        return PendingCall(call.id, call.name, call.arguments, why)
+    details = details_of(asked.receipt)
+    return PendingCall(call.id, call.name, call.arguments, asked.reason or why, details)
 
 
 async def read_continuation(

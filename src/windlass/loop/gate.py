@@ -10,6 +10,7 @@ import msgspec
 from windlass.detach import detach
 from windlass.errors import nearest, safe_repr
 from windlass.events import ToolCallUpdate, ToolDecided
+from windlass.events.receipts import takes_session_answer
 from windlass.json_types import JsonObject
 from windlass.loop.approval_request import (
     EXPIRED,
@@ -99,7 +100,7 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     if ended is not None:
         return _end(review, ended)
     sources = merge_sources(known, review.sources)
-    if known is not None or unanswered_sources(sources):
+    if unanswered_sources(sources):
         return _answer(review, call, sources)
     return _allow_reviewed(review, call, sources)
 
@@ -135,11 +136,14 @@ def _answer(
     asking = unanswered_sources(sources)
     rule = f"{rule_of(asking)}:{verdict.by}"
     receipt, by = receipt_of(asking), verdict.person or "host"
+    scope = verdict.scope if takes_session_answer(receipt) else None
     if verdict.allowed and found.unfit is None:
-        return _allow(review, asked, rule, sources, by, verdict.reason, receipt)
+        return _allow(review, asked, rule, sources, by, verdict.reason, receipt, scope)
     why = found.unfit or verdict.reason
     refused = denial_result(call, why)
-    _record(review, "deny", rule, sources, by, why or refused.text, receipt)
+    if verdict.allowed:  # a yes that came too late holds for nothing
+        scope = None
+    _record(review, "deny", rule, sources, by, why or refused.text, receipt, scope=scope)
     return refused
 
 
@@ -169,17 +173,20 @@ def _allow(
     by: str | None = None,
     reason: str | None = None,
     receipt: JsonObject | None = None,
+    scope: Literal["session"] | None = None,
 ) -> Ready | ToolResult:
     """Record that the call may run as it is now, or has its answer."""
     call = review.call
     if (answer := review.answer) is not None:
-        _record(review, "answer", review.rule, sources, by, reason or answer.text, receipt)
+        _record(
+            review, "answer", review.rule, sources, by, reason or answer.text, receipt, scope=scope
+        )
         return answer
     same = call.arguments is asked.arguments or digest_of(call.arguments) == digest_of(
         asked.arguments
     )
     changed = None if same else call.arguments
-    _record(review, "allow", rule, sources, by, reason, receipt, changed)
+    _record(review, "allow", rule, sources, by, reason, receipt, changed, scope)
     # Its own copy: whoever holds the reply cannot change what was decided.
     return Ready(msgspec.structs.replace(call, arguments=own(call.arguments)), review.tool)
 
@@ -193,6 +200,7 @@ def _record(
     reason: str | None = None,
     receipt: JsonObject | None = None,
     arguments: JsonObject | None = None,
+    scope: Literal["session"] | None = None,
 ) -> None:
     run, call = review.run, review.call
     entry = ToolDecided(
@@ -207,6 +215,7 @@ def _record(
         receipt=None if receipt is None else {**detach(receipt), "action": action},
         asks=tuple([source.as_data(bound=False) for source in sources]),
         answered_by=by,
+        scope=scope,
     )
     run.record(entry)
     if run.emit is not silent:

@@ -5,40 +5,59 @@ Whoever gives an answer gives it once, so it is on the record before it is used.
 
 from __future__ import annotations
 
-from typing import TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
 
 from windlass.access.caller import Caller, is_host
-from windlass.errors import ConfigError, safe_repr
+from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.events.receipts import takes_session_answer
 from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.result import answer
+
+AnswerScope: TypeAlias = Literal["once", "session"]
+_SCOPES = ("once", "session")
 
 
 class Allow:
     """An answer to an ask: the call may run. `resume(id, decisions={call_id: w.Allow()})`
 
-    `by` is who says so, a `Caller`; without one it is whoever resumes.
+    `by` is who says so, a `Caller`; without one it is whoever resumes. `scope="session"` is for
+    questions of flow control: later calls of the tool on the same targets are not asked about.
     """
 
     allowed = True
 
     def __init__(
-        self, by: Caller | None = None, ask: str | None = None, reason: str | None = None
+        self,
+        by: Caller | None = None,
+        ask: str | None = None,
+        reason: str | None = None,
+        scope: AnswerScope = "once",
     ) -> None:
         self.by, self.ask, self.reason = check_by(by), ask, reason
+        self.scope: AnswerScope = check_scope(scope)
 
 
 class Deny:
-    """An answer to an ask: the call may not run, and the model is told why."""
+    """An answer to an ask: the call may not run, and the model is told why.
+
+    `w.Deny("not him", scope="session")` answers a question of flow control with "never": later calls
+    of the tool on the same targets are refused without a question.
+    """
 
     allowed = False
 
     def __init__(
-        self, reason: str | None = None, by: Caller | None = None, ask: str | None = None
+        self,
+        reason: str | None = None,
+        by: Caller | None = None,
+        ask: str | None = None,
+        scope: AnswerScope = "once",
     ) -> None:
         self.reason, self.by, self.ask = reason, check_by(by), ask
+        self.scope: AnswerScope = check_scope(scope)
 
 
 def check_by(by: object) -> Caller | None:
@@ -46,6 +65,36 @@ def check_by(by: object) -> Caller | None:
     if by is not None and not isinstance(by, Caller):
         raise ConfigError(f"by is who answers, a Caller such as Caller('bea'), not {safe_repr(by)}")
     return by
+
+
+def check_scope(scope: object) -> AnswerScope:
+    """Refuse what is no scope of an answer."""
+    if scope not in _SCOPES:
+        hint = nearest(scope, _SCOPES) if isinstance(scope, str) else ""
+        raise ConfigError(
+            f"the scope of an answer is once or session, not {safe_repr(scope)}{hint}"
+        )
+    return scope
+
+
+#: Why other questions than those of flow control take no answer for the session.
+ONE_CALL: Final = "only flow control remembers the targets of a call; leave the scope out"
+
+
+def is_session_answer(answer: object) -> bool:
+    """Return whether an answer is meant for the rest of the session."""
+    return isinstance(answer, (Allow, Deny)) and answer.scope == "session"
+
+
+def check_session_answer(
+    scope: str | None, tool: str, rule: str, receipt: JsonObject | None
+) -> None:
+    """Refuse an answer for the whole session where the question does not offer it."""
+    if scope == "session" and not takes_session_answer(receipt):
+        raise ConfigError(
+            f"{rule} asks about {tool}, and takes an answer for this call alone, not for the session: "
+            f"{ONE_CALL}"
+        )
 
 
 def name_of_answerer(by: Caller | None, name: str | None, nobody: str) -> str:
@@ -65,6 +114,7 @@ class Decision(msgspec.Struct, frozen=True):
     by: str = ""  # for the rule: who gave it, or the host's act without a name
     ask: str | None = None  # what it is bound to; None: to what was asked last
     person: str | None = None  # who answered; None: the host
+    scope: Literal["session"] | None = None  # None: for this call alone
 
 
 #: Answers on record that are not used yet: by call, then by the question that they answer.
@@ -80,26 +130,33 @@ def decision_of(value: object) -> Decision:
     """Read a decision from what someone gave or posted; what is not clearly a yes is a no."""
     if isinstance(value, (Allow, Deny)):
         by = None if value.by is None else str(value.by)
-        return _decision(value.allowed, value.reason, by, value.ask)
+        return _decision(value.allowed, value.reason, by, value.ask, value.scope)
     if isinstance(value, dict):
         fields = cast("JsonObject", value)
         by, ask = [str(fields[key]) if fields.get(key) else None for key in ("by", "ask")]
         allowed = fields.get("action") == "allow"
-        return _decision(allowed, fields.get("reason"), by, ask)
-    return _decision(value is True or value == "allow", None, None, None)
+        return _decision(allowed, fields.get("reason"), by, ask, fields.get("scope"))
+    return _decision(value is True or value == "allow", None, None, None, None)
 
 
-def _decision(allowed: bool, reason: str | None, by: str | None, ask: str | None) -> Decision:
-    return Decision(allowed, reason, by or ("approved" if allowed else "denied"), ask, by)
+def _decision(
+    allowed: bool, reason: str | None, by: str | None, ask: str | None, scope: object
+) -> Decision:
+    name = by or ("approved" if allowed else "denied")
+    return Decision(allowed, reason, name, ask, by, "session" if scope == "session" else None)
 
 
 def answer_as_data(
-    allowed: bool, by: str | None, ask: str | None, reason: str | None = None
+    allowed: bool,
+    by: str | None,
+    ask: str | None,
+    reason: str | None = None,
+    scope: str | None = None,
 ) -> JsonObject:
     """Return an answer as it is posted; the host need not name anybody."""
     answer: JsonObject = {"action": "allow" if allowed else "deny", "reason": reason}
-    named = {name: value for name, value in (("by", by), ("ask", ask)) if value is not None}
-    return {**answer, **named}
+    more = (("by", by), ("ask", ask), ("scope", scope if scope == "session" else None))
+    return {**answer, **{name: value for name, value in more if value is not None}}
 
 
 def result_of(value: object) -> ToolResult:

@@ -19,7 +19,13 @@ from windlass.events import JournalEntry, ToolDecided
 from windlass.loop.approval_request import answered_before, parked_by
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
-from windlass.loop.resume_input import Allow, Deny, decision_of
+from windlass.loop.resume_input import (
+    ONE_CALL,
+    Allow,
+    Deny,
+    decision_of,
+    is_session_answer,
+)
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused
 from windlass.messages import ToolCall
@@ -161,13 +167,15 @@ class Approval(Policy[None]):
             return _build_refusal(call, ask, f"request_permission failed: {error_text(error)}")
         if answer is None or answer == "ask":
             return ask
-        if isinstance(answer, (bool, Allow, Deny)):
+        if isinstance(answer, (bool, Allow, Deny)) and not is_session_answer(answer):
             decision = decision_of(answer)
             by = decision.person or _HOST
             if decision.allowed:
                 return Granted(decision.reason, by, ask, ask.receipt)
             return _build_refusal(call, ask, decision.reason or "it was not approved", by)
         problem = f"request_permission answers True, False or None, not {safe_repr(answer)}"
+        if is_session_answer(answer):
+            problem = f"request_permission answers for one call: {ONE_CALL}"
         return _build_refusal(call, ask, problem)
 
     def _facts(self, run: Run, call: ToolCall) -> CallFacts:

@@ -12,7 +12,13 @@ from typing import Any, cast
 from windlass.errors import error_text, safe_repr
 from windlass.loop.approval_request import parked_by
 from windlass.loop.policy import CallVerdict, Policy
-from windlass.loop.resume_input import Allow, Deny, decision_of
+from windlass.loop.resume_input import (
+    ONE_CALL,
+    Allow,
+    Deny,
+    decision_of,
+    is_session_answer,
+)
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
@@ -64,6 +70,8 @@ class Consent(Policy[None]):
 
 def _read(answer: object) -> tuple[bool | str, str | None]:
     """Parse the answer: yes, no or "ask", and the reason."""
+    if is_session_answer(answer):
+        return False, f"consent answers for one call: {ONE_CALL}"
     if answer is True or isinstance(answer, Allow):
         return True, answer.reason if isinstance(answer, Allow) else None
     if answer is False:

@@ -19,7 +19,12 @@ from windlass.events import PermissionDeny, PermissionEscalation, PermissionGran
 from windlass.loop.approval_request import parked_by
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
-from windlass.loop.resume_input import Allow, Deny, decision_of
+from windlass.loop.resume_input import (
+    Allow,
+    Deny,
+    decision_of,
+    is_session_answer,
+)
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused
 from windlass.messages import ToolCall
@@ -224,7 +229,11 @@ def _grant(answer: object) -> Grant | Literal["ask"] | None:
         answer = fields["grant"]
         if answer not in ("once", "session", "ask", True, False, None):
             raise ValueError(f"it grants 'once' or 'session', not {safe_repr(answer)}")
-    if answer is True or isinstance(answer, Allow):
+    if isinstance(answer, Deny) and is_session_answer(answer):
+        raise ValueError("a no is for one call: leave the scope out, or deny the tool in the lists")
+    if isinstance(answer, Allow):
+        return answer.scope
+    if answer is True:
         return "once"
     if answer in ("once", "session", "ask"):
         return cast("Grant", answer)

@@ -26,7 +26,7 @@ from windlass.errors import ConfigError, nearest
 from windlass.generate.api import GenerateChunk, GenerateResult
 from windlass.generate.resume import OF_THE_SESSION
 from windlass.json_types import JsonObject, as_given, is_list
-from windlass.loop.resume_input import Allow, Deny
+from windlass.loop.resume_input import Allow, AnswerScope, Deny
 from windlass.runtime.runtime import Runtime
 from windlass.server.limits import lower_limits
 from windlass.server.refusal import RequestRefused, describe_failure, refuse
@@ -357,17 +357,20 @@ def _boolean(name: str, given: object) -> bool:
 
 
 def _decisions(given: object) -> dict[str, Allow | Deny]:
-    """Parse decisions by call: true, false, or `{"allow": false, "reason": "…"}`."""
+    """Parse decisions by call: true, false, or `{"allow": …, "reason": …, "scope": …}`."""
     try:
         parsed = msgspec.convert(given, dict[str, bool | _DecisionBody])
     except msgspec.ValidationError as error:
-        message = f'decisions is {{call: true | false | {{"allow": …, "reason": …}}}}: {error}'
+        shape = '{call: true | false | {"allow": …, "reason": …, "scope": "once" | "session"}}'
+        message = f"decisions is {shape}: {error}"
         raise refuse(message) from None
     plain = {
         call: _DecisionBody(one) if isinstance(one, bool) else one for call, one in parsed.items()
     }
     return {
-        call: Allow(reason=one.reason) if one.allow else Deny(one.reason)
+        call: Allow(reason=one.reason, scope=one.scope)
+        if one.allow
+        else Deny(one.reason, scope=one.scope)
         for call, one in plain.items()
     }
 
@@ -377,6 +380,7 @@ class _DecisionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     allow: bool
     reason: str | None = None
+    scope: AnswerScope = "once"
 
 
 def _names(value: object) -> TypeGuard[list[str]]:

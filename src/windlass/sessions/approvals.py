@@ -26,12 +26,16 @@ from windlass.events import (
     ToolDecided,
     ToolResulted,
 )
+from windlass.events.receipts import details_of
 from windlass.json_types import JsonObject
 from windlass.loop.resume_input import (
     Answers,
+    AnswerScope,
     Decision,
     answer_as_data,
     check_by,
+    check_scope,
+    check_session_answer,
     decision_of,
     keep_answer,
 )
@@ -61,6 +65,11 @@ class PendingApproval(msgspec.Struct, frozen=True):
     def expired(self) -> bool:
         """Whether it is too late for an answer."""
         return self.expires_at is not None and seams.now() > self.expires_at
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Lines that explain a question of flow control: each value, and where it comes from."""
+        return details_of(self.receipt)
 
 
 class NoSuchApproval(WindlassError, KeyError):
@@ -94,21 +103,33 @@ async def approvals(
 
 
 async def approve(
-    *ids: str, by: Caller | None = None, reason: str | None = None, store: Store | None = None
+    *ids: str,
+    by: Caller | None = None,
+    reason: str | None = None,
+    scope: AnswerScope = "once",
+    store: Store | None = None,
 ) -> None:
     """Approve one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
 
-    `by` is who answers; None is the host itself. `reason` goes to the record.
+    `by` is who answers; None is the host itself. `reason` goes to the record. `scope="session"` says
+    yes to the same targets for the rest of the session, where flow control asks.
     `AlreadyAnswered` if somebody was faster.
     """
-    await answer(ids, True, by=by, reason=reason, store=store)
+    await answer(ids, True, by=by, reason=reason, scope=scope, store=store)
 
 
 async def deny(
-    *ids: str, reason: str | None = None, by: Caller | None = None, store: Store | None = None
+    *ids: str,
+    reason: str | None = None,
+    by: Caller | None = None,
+    scope: AnswerScope = "once",
+    store: Store | None = None,
 ) -> None:
-    """Deny calls; the model is told why: `await w.deny(pending.id, reason="too much")`."""
-    await answer(ids, False, by=by, reason=reason, store=store)
+    """Deny calls; the model is told why: `await w.deny(pending.id, reason="too much")`.
+
+    `scope="session"` means never: later calls on the same targets are refused without a question.
+    """
+    await answer(ids, False, by=by, reason=reason, scope=scope, store=store)
 
 
 async def answer(
@@ -118,13 +139,14 @@ async def answer(
     by: Caller | None = None,
     name: str | None = None,
     reason: str | None = None,
+    scope: AnswerScope = "once",
     store: Store | None = None,
 ) -> None:
     """Answer questions; `name` is recorded where the host answers for somebody.
 
     All are looked at before any is answered, and those of one session are answered wholly or not at all.
     """
-    by = check_by(by)
+    by, scope = check_by(by), check_scope(scope)
     environment, home, _ = SessionScope.current(store, by)
     waiting = await approvals(home, caller=by)
     chosen = [find_approval(one, waiting) for one in dict.fromkeys(ids)]
@@ -133,11 +155,12 @@ async def answer(
             raise _already_answered(one, one.answered, one.answered_by or HOST)
         if one.expired and allowed:
             raise ConfigError(f"{one.tool} ({one.id[:12]}) can no longer be approved: it expired")
+        check_session_answer(scope, one.tool, one.rule, one.receipt)
     who = name if is_host(by) else str(by)
     for session_id in dict.fromkeys([one.session_id for one in chosen]):
         asked = {one.call_id: one for one in chosen if one.session_id == session_id}
         payload = {
-            call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()
+            call: answer_as_data(allowed, who, one.id, reason, scope) for call, one in asked.items()
         }
         try:
             await home.post(session_id, "decision", environment.redact(payload))

@@ -45,19 +45,30 @@ class TaintState(msgspec.Struct, frozen=True):
     by: dict[str, str] = {}
     lookups: tuple[tuple[str, str], ...] = ()
     """Values of trusted origin in a sub-agent's answer, with the tool that gave each."""
+    allowed: tuple[tuple[str, str, str, str], ...] = ()
+    """Targets that somebody allowed for the session: tool, argument, value, and who said so."""
+    refused: tuple[tuple[str, str, str], ...] = ()
+    """Targets that somebody refused for the session: tool, argument, value."""
 
     def with_(self, labels: Iterable[Label], tool: str) -> TaintState:
         """Return the same with more; itself, where nothing is new."""
         new = {label: tool for label in sorted(labels) if label not in self.by}
-        return TaintState({**self.by, **new}, self.lookups) if new else self
+        return msgspec.structs.replace(self, by={**self.by, **new}) if new else self
 
     def merge(self, other: TaintState) -> TaintState:
         """Return what both have touched."""
         new = {label: tool for label, tool in other.by.items() if label not in self.by}
         lookups = [one for one in other.lookups if one not in self.lookups]
-        if not new and not lookups:
+        allowed = [one for one in other.allowed if one not in self.allowed]
+        refused = [one for one in other.refused if one not in self.refused]
+        if not (new or lookups or allowed or refused):
             return self
-        return TaintState({**self.by, **new}, (*self.lookups, *lookups))
+        return TaintState(
+            {**self.by, **new},
+            (*self.lookups, *lookups),
+            (*self.allowed, *allowed),
+            (*self.refused, *refused),
+        )
 
 
 def flow_of(name: str, annotations: Mapping[str, Any], *, assume: bool = True) -> ToolFlow:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from windlass.access.flow.decide import Decision, Known, decide_call, decide_read, find_lookups
+from windlass.access.facts import kind_of_argument
+from windlass.access.flow.actions import action_of
+from windlass.access.flow.decide import (
+    Decision,
+    Known,
+    Target,
+    decide_call,
+    decide_read,
+    find_lookups,
+    named_targets,
+)
+from windlass.access.flow.details import OFFERS, ONCE, describe_question
 from windlass.access.flow.labels import (
     Label,
     TaintState,
@@ -23,7 +34,7 @@ from windlass.identifiers import child_session_id
 from windlass.json_types import JsonObject
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
-from windlass.loop.verdict import Ask, Outcome, Refused, Suspend
+from windlass.loop.verdict import Ask, Granted, Outcome, Refused
 from windlass.messages import ToolCall, ToolResult
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.taint.options import Taint, TaintOptions
@@ -32,7 +43,6 @@ from windlass.tools.result import not_permitted
 from windlass.tools.tool import Tool
 
 NAME: Final = "taint"
-OFFERS: Final = ("once", "session", "never")  # what an answer may hold for
 
 
 def build(ctx: BuildContext) -> Policies:
@@ -79,7 +89,7 @@ class FlowControl(Policy[TaintState]):
     def for_child(self, run: Run) -> FlowControl:
         """Return the policy of a sub-agent, which begins with all that its parent knows."""
         known = self._known(run)
-        state = self._touched(run)
+        state = self._touched(run).merge(self._seen(run).answers())
         untrusted = next(iter(self._seen(run).untrusted), None)
         if untrusted is not None:
             state = state.with_(("reads_untrusted",), untrusted)
@@ -90,11 +100,12 @@ class FlowControl(Policy[TaintState]):
         """Keep what the parent has touched: the session may go on without it."""
         if self.above is not None and "reads_untrusted" in self.above[0].by:
             mine: TaintState = run.recall(self)
-            known = mine.merge(TaintState(self.above[0].by))
+            above = self.above[0]
+            known = mine.merge(TaintState(above.by, refused=above.refused))
             if known is not mine:
                 run.remember(self, known)
 
-    async def before_tool(self, run: Run, call: ToolCall) -> Refused | Suspend | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> Refused | Ask | Granted | None:
         tool = self._label(run, run.tools[call.name])
         if self._is_ignored(tool):
             return None
@@ -114,16 +125,44 @@ class FlowControl(Policy[TaintState]):
             allowed=seen.allowed,
             refused=seen.refused,
         )
-        return self._hold_call(call, untrusted, decision) if decision.asks else None
+        targets = _targets_of(call, tool)
+        is_answered = bool(targets) and all([target in seen.allowed for target in targets])
+        if is_answered:
+            # Whoever allowed these targets has asked for the action too.
+            order = f"the user did not ask to {action_of(call.name)} anything"
+            reasons = tuple([reason for reason in decision.reasons if reason != order])
+            decision = decision._replace(reasons=reasons)
+        if decision.asks:
+            return self._hold_call(call, untrusted, decision, targets)
+        if is_answered or any([value.origin == "approved" for value in decision.values]):
+            return self._grant_by_answer(call, untrusted, decision, targets, seen.allowed)
+        return None
 
-    def _check_read(self, run: Run, call: ToolCall, tool: Labelled) -> Refused | Suspend | None:
+    def _check_read(
+        self, run: Run, call: ToolCall, tool: Labelled
+    ) -> Refused | Ask | Granted | None:
         """Check a read with an address that was built here, as it may carry something out."""
         if not any([isinstance(value, str) for value in call.arguments.values()]):
             return None
-        if not self._untrusted(run):
+        untrusted = self._untrusted(run)
+        if not untrusted:
             return None
         decision = decide_read(tool.annotations, call.arguments, self._known(run))
-        return self._hold_call(call, self._untrusted(run), decision) if decision.asks else None
+        if not decision.asks:
+            return None
+        seen = self._seen(run)
+        addresses = [
+            target
+            for target in _targets_of(call, tool)
+            if kind_of_argument(target[1], tool.annotations) == "url"
+        ]
+        never = [target for target in addresses if target in seen.refused]
+        if never:
+            reason = f"somebody said never to {never[0][1]} = {never[0][2]!r:.80}"
+            decision = Decision(decision.values, (reason,), True)
+        elif addresses and all([target in seen.allowed for target in addresses]):
+            return self._grant_by_answer(call, untrusted, decision, addresses, seen.allowed)
+        return self._hold_call(call, untrusted, decision, addresses)
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
         """Note what a call has touched; what a sub-agent touched, its parent has."""
@@ -135,11 +174,14 @@ class FlowControl(Policy[TaintState]):
         return result
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
-        """Keep the values of trusted origin in a sub-agent's answer for its parent."""
-        if self.above is not None and outcome.status == "done":
-            found = find_lookups(run.messages[-1].text if run.messages else "", self._known(run))
+        """Keep what a sub-agent's parent must know: values of trusted origin, and answers."""
+        if self.above is not None:
             mine: TaintState = run.recall(self)
-            known = mine.merge(TaintState({}, found))
+            heard = self._known(run)
+            known = mine.merge(self._seen(run).answers())
+            if outcome.status == "done":
+                text = run.messages[-1].text if run.messages else ""
+                known = known.merge(TaintState({}, find_lookups(text, heard)))
             if known is not mine:
                 run.remember(self, known)
         return outcome
@@ -162,7 +204,7 @@ class FlowControl(Policy[TaintState]):
             above = None if self.above is None else self.above[1]
             seen = run.cache[key] = SeenValues(find_tool, above)
             for state in (run.recall(self), *([self.above[0]] if self.above else [])):
-                seen.add_lookups(state.lookups)
+                seen.add_state(state)
         return seen
 
     def _known(self, run: Run) -> Known:
@@ -199,24 +241,37 @@ class FlowControl(Policy[TaintState]):
         return found
 
     def _hold_call(
-        self, call: ToolCall, untrusted: dict[str, str], decision: Decision
-    ) -> Refused | Suspend:
+        self,
+        call: ToolCall,
+        untrusted: dict[str, str],
+        decision: Decision,
+        targets: Sequence[Target],
+    ) -> Refused | Ask:
+        """Ask about a call, or refuse it."""
         why = "; ".join(decision.reasons)
         if untrusted:
             why += f"; untrusted content came from {', '.join(untrusted)}"
-        values = [value._asdict() for value in decision.values]
-        receipt: JsonObject = {
-            "action": "ask",
-            "rule": "flow",
-            "rationale": why,
-            "values": values,
-            "untrusted": untrusted,
-            "offers": list(OFFERS),
-        }
+        receipt = _build_receipt(why, decision, untrusted, targets)
         if self.rules.mode == "refuse" or decision.is_refused:
-            receipt["action"] = "deny"
+            receipt |= {"action": "deny", "offers": []}
             return Refused(not_permitted(call, why, receipt), why, receipt=receipt)
-        return Ask(f"may {call.name} run? {why}", about={"values": values}, receipt=receipt)
+        about = {"values": receipt["values"]}
+        return Ask(f"may {call.name} run? {why}", about=about, receipt=receipt)
+
+    def _grant_by_answer(
+        self,
+        call: ToolCall,
+        untrusted: dict[str, str],
+        decision: Decision,
+        targets: Sequence[Target],
+        allowed: Mapping[Target, str],
+    ) -> Granted:
+        """Allow a call on targets that somebody allowed for the session; a question is answered by it."""
+        why = "somebody allowed its target for this session"
+        receipt = _build_receipt(why, decision, untrusted, targets) | {"action": "allow"}
+        by = next((allowed[target] for target in targets if target in allowed), None)
+        ask = Ask(f"may {call.name} run?", about={"values": receipt["values"]}, receipt=receipt)
+        return Granted(why, by or None, ask, receipt)
 
     def _add_labels(self, run: Run, labels: Iterable[Label], tool: str) -> None:
         mine: TaintState = run.recall(self)
@@ -232,7 +287,27 @@ class FlowControl(Policy[TaintState]):
         known = mine.merge(touched)
         if known is not mine:
             run.remember(self, known)
-            self._seen(run).add_lookups(touched.lookups)
+            self._seen(run).add_state(touched)
+
+
+def _targets_of(call: ToolCall, tool: Labelled) -> list[Target]:
+    """Return the targets of a call, which an answer for the session holds for."""
+    return named_targets(call.name, tool.tool.parameters, tool.annotations, call.arguments)
+
+
+def _build_receipt(
+    why: str, decision: Decision, untrusted: dict[str, str], targets: Sequence[Target]
+) -> JsonObject:
+    """Build what is recorded of a decision, and shown to whoever is asked."""
+    return {
+        "action": "ask",
+        "rule": "flow",
+        "rationale": why,
+        "values": [value._asdict() for value in decision.values],
+        "untrusted": untrusted,
+        "offers": list(OFFERS if targets else ONCE),
+        "details": describe_question(decision.values, untrusted, targets),
+    }
 
 
 def touched_in(entries: Iterable[JournalEntry]) -> TaintState:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from windlass.access.flow.decide import TRUSTED, Known, decide_call, named_targets
-from windlass.access.flow.labels import ToolFlow
+from windlass.access.flow.decide import TRUSTED, Known, Target, decide_call, named_targets
+from windlass.access.flow.labels import TaintState, ToolFlow
 from windlass.access.flow.records import Record, RecordIndex, split_records
 from windlass.access.flow.tokens import fold_words
 from windlass.access.flow.words import UserWords
@@ -20,6 +20,7 @@ from windlass.events import (
     ToolDecided,
     ToolResulted,
 )
+from windlass.events.receipts import is_of_flow_control
 from windlass.json_types import JsonObject, is_mapping, is_sequence
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.tools.tool import Tool
@@ -47,8 +48,8 @@ class SeenValues:
         self.find_tool = find_tool
         self.above = above  # what whoever handed the work on has heard
         self.untrusted: dict[str, str] = {}  # the tool or attachment -> its call
-        self.allowed: set[tuple[str, str, str]] = set()  # targets, for the rest of the session
-        self.refused: set[tuple[str, str, str]] = set()
+        self.allowed: dict[Target, str] = {}  # for the rest of the session, and who said so
+        self.refused: set[Target] = set()
         self.words = above.user if above is not None else UserWords()
         self.records = RecordIndex(above.records if above is not None else None)
         self._said: list[str] = []
@@ -75,10 +76,17 @@ class SeenValues:
         self._place = len(entries)
         return Known(self.words, host, self.records)
 
-    def add_lookups(self, lookups: Sequence[tuple[str, str]]) -> None:
-        """Add values of trusted origin that a sub-agent answered with."""
-        for tool, text in lookups:
+    def add_state(self, state: TaintState) -> None:
+        """Add what another session of the run knows: lookups, and answers for the session."""
+        for tool, text in state.lookups:
             self.records.add(Record(tuple(text.split()), tool, is_asked=True, is_only=True))
+        self.allowed.update({(tool, name, value): by for tool, name, value, by in state.allowed})
+        self.refused.update(state.refused)
+
+    def answers(self) -> TaintState:
+        """Return the answers that hold for the rest of the session, for other sessions of the run."""
+        allowed = tuple([(*target, by) for target, by in self.allowed.items()])
+        return TaintState(allowed=allowed, refused=tuple(sorted(self.refused)))
 
     def _hear(self, message: Message, entries: Sequence[JournalEntry]) -> None:
         if message.role == "assistant":
@@ -120,11 +128,15 @@ class SeenValues:
         if call is None or entry.scope != "session":
             return
         labelled = self.find_tool(entry.tool)
-        if labelled is not None and any(ask.get("rule") for ask in entry.asks):
-            targets = named_targets(
-                entry.tool, labelled.tool.parameters, labelled.annotations, call.arguments
-            )
-            (self.allowed if entry.action == "allow" else self.refused).update(targets)
+        if labelled is None or not is_of_flow_control(entry.receipt):
+            return
+        targets = named_targets(
+            entry.tool, labelled.tool.parameters, labelled.annotations, call.arguments
+        )
+        if entry.action == "deny":
+            self.refused.update(targets)
+        else:
+            self.allowed.update(dict.fromkeys(targets, entry.answered_by or ""))
 
     def _index(self, call_id: str, name: str, result: ToolResult, host: UserWords) -> None:
         labelled = self.find_tool(name)
