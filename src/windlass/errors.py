@@ -44,7 +44,7 @@ class ConfigError(WindlassError, ValueError):
 
 
 class AlreadyAnswered(ConfigError):
-    """A question has its answer: `error.by` gave it, and `error.action` is what they said.
+    """A question that is answered already: by `error.by`, with `error.action`.
 
     ```python
     try:
@@ -90,7 +90,7 @@ class ModelError(WindlassError):
 
 
 class RateLimited(ModelError):
-    """Too many requests; `retry_after` says how many seconds to wait, when the provider did."""
+    """Too many requests; `retry_after` is the seconds to wait, if the provider gave them."""
 
     category, transient = "rate_limit", True
 
@@ -114,7 +114,7 @@ class Timeout(ModelError):
 
 
 class ConnectionFailed(ModelError):
-    """The provider could not be reached, or hung up before it said anything."""
+    """The provider could not be reached, or closed the connection without an answer."""
 
     category, transient = "network", True
 
@@ -168,7 +168,7 @@ class BadReply(ModelError):
 
 
 class ToolFailed(WindlassError):
-    """A tool failed, and the options say that this ends the run."""
+    """A tool failed, and by the options this ends the run."""
 
 
 class BudgetExceeded(WindlassError):
@@ -217,7 +217,7 @@ class NotFound(ResourceError, KeyError):
 
 
 class Conflict(ResourceError):
-    """Somebody has changed it since it was read: read it again and make the edit anew.
+    """A row that was changed since it was read: read it again and repeat the edit.
 
     `version` is the present one, where there is one.
     """
@@ -246,7 +246,7 @@ class StaleWriter(StoreError):
 
 
 class Corrupt(StoreError):
-    """A journal does not verify or does not decode; the message says which session and entry."""
+    """A journal that does not verify or decode; the message names session and entry."""
 
 
 class Full(StoreError):
@@ -258,9 +258,9 @@ class Locked(StoreError):
 
 
 class SessionHeld(Locked):
-    """A run is under way on the session, here or elsewhere.
+    """A session with an active run, here or elsewhere.
 
-    `error.holder` says who writes to it (`.host`, `.pid`, `.caller`, `.since`) and
+    `error.holder` is its writer (`.host`, `.pid`, `.caller`, `.since`) and
     `error.last_active` when it last did, in seconds of the epoch. Whoever means it passes
     `take_over=True`: the other run then ends with `StaleWriter`.
 

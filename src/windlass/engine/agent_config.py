@@ -31,7 +31,7 @@ class AgentConfig(AgentTable, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
-        """Tell whether a setting needs the user's trust: each says what agents do and spend."""
+        """Check whether a setting needs the user's trust: each says what agents do and spend."""
         return True
 
     @classmethod

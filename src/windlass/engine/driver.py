@@ -408,7 +408,7 @@ async def _end_cancelled(begun: Start, task: asyncio.Task[Outcome]) -> None:
 
 
 def _has_ended(run: Run) -> bool:
-    """Tell whether the end of the run is on record, and is not that it is parked."""
+    """Check whether the end of the run is on record, and is not that it is parked."""
     last = run.journal.entries[-1]
     return type(last) is RunEnded and last.status != "suspended"
 

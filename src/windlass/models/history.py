@@ -1,7 +1,7 @@
 """The rule of every request: each tool call has exactly one result, in the next message.
 
 Providers refuse a history that breaks it, for good; so it is looked at before a request leaves.
-`audit` says what is wrong with the messages that are new, `repair` mends a whole history.
+`audit` lists the problems of new messages, `repair` repairs a whole history.
 """
 
 from __future__ import annotations

@@ -122,39 +122,39 @@ def check_prompts(name: str, value: Any) -> dict[str, PromptOverride] | None:
     return found
 
 
-def _read(whose: str, source: Any) -> Any:
+def _read(label: str, source: Any) -> Any:
     if callable(source):
         return source
     if isinstance(source, Mapping):
         given = cast("Mapping[Any, Any]", source)
         for key in given:
             if key not in ("text", "path"):
-                raise no_key(whose, key, ("text", "path"))
+                raise no_key(label, key, ("text", "path"))
         if len(given) != 1:
-            raise ConfigError(f"{whose} is given by text or by path: by one of them")
+            raise ConfigError(f"{label} is given by text or by path: by one of them")
         if "text" in given:
-            return text(f"{whose}.text", given["text"])
+            return text(f"{label}.text", given["text"])
         source = given["path"]
     place: object = source
     if isinstance(source, os.PathLike):
         place = os.fspath(cast("os.PathLike[str]", source))
     if not isinstance(place, str) or not place:
         raise ConfigError(
-            f"{whose} is a path, {{'text': …}}, {{'path': …}} or a function, not {safe_repr(place)}"
+            f"{label} is a path, {{'text': …}}, {{'path': …}} or a function, not {safe_repr(place)}"
         )
-    return _file(whose, place)
+    return _file(label, place)
 
 
-def _file(whose: str, place: str) -> str:
+def _file(label: str, place: str) -> str:
     """Read the text of a file; a relative path begins in the current directory."""
     try:
         found = read_regular(place).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ConfigError(
-            f"{whose}: {safe_repr(place)} cannot be read ({why}); words themselves are {{'text': …}}"
+            f"{label}: {safe_repr(place)} cannot be read ({why}); words themselves are {{'text': …}}"
         ) from None
-    return text(whose, found)
+    return text(label, found)
 
 
 class PromptOptions(OptionGroup, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The choice of an agent's tools: first the allowed ones, then all but the denied.
 
-A contradiction is no error: what is denied stays denied, and whoever asked for it is warned.
+A contradiction is no error: what is denied stays denied, and the caller is warned.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(fn, **extra).parameters.values())
 
 
-def takes_context(handler: Callable[..., Any], whose: str) -> bool:
+def takes_context(handler: Callable[..., Any], label: str) -> bool:
     """Check whether a handler is `fn(args, ctx)` rather than `fn(args)`."""
     try:
         parameters = parameters_of(handler)
@@ -82,7 +82,7 @@ def takes_context(handler: Callable[..., Any], whose: str) -> bool:
     by_name = [one for one in parameters if one.kind is one.KEYWORD_ONLY]
     if not positional or len(needed) > 2 or any(one.default is one.empty for one in by_name):
         raise ConfigError(
-            f"{whose}: handler is fn(args) or fn(args, ctx), where args is the dict of arguments; "
+            f"{label}: handler is fn(args) or fn(args, ctx), where args is the dict of arguments; "
             "for a function with a parameter for each argument use @windlass.tool"
         )
     return len(needed) == 2 or (len(positional) > 1 and positional[1].name in ("ctx", "context"))

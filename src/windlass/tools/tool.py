@@ -289,42 +289,42 @@ class Tool:
         **options: Unpack[ToolOptions],
     ) -> None:
         self._begin(name, description, options)
-        whose = f"tool {name!r}"
+        label = f"tool {name!r}"
         self.handler = handler
         if handler is not None and not callable(as_given(handler)):
-            raise ConfigError(f"{whose}: handler is fn(args) or fn(args, ctx), not {handler!r}")
+            raise ConfigError(f"{label}: handler is fn(args) or fn(args, ctx), not {handler!r}")
         self.is_async = handler is not None and is_async(handler)
-        self.wants_context = handler is not None and takes_context(handler, whose)
-        self._offer(as_parameters(parameters, whose), description)
+        self.wants_context = handler is not None and takes_context(handler, label)
+        self._offer(as_parameters(parameters, label), description)
         self._first_check({})  # a wrong schema is a mistake of now, not of the first call
 
     def _begin(self, name: str, description: str, options: Mapping[str, Any]) -> None:
         """Take the options, refuse impossible values, and derive the effect."""
-        whose = f"tool {name!r}"
+        label = f"tool {name!r}"
         if not isinstance(as_given(name), str) or not NAME.fullmatch(name):
             raise ConfigError(
-                f"{whose}: a tool's name has 1 to 128 letters, digits and `_ - . :`; "
+                f"{label}: a tool's name has 1 to 128 letters, digits and `_ - . :`; "
                 "give it one with name=…"
             )
         if not isinstance(as_given(description), str):
-            raise ConfigError(f"{whose}: description is text, not {description!r}")
+            raise ConfigError(f"{label}: description is text, not {description!r}")
         for option in options:
             if option not in OPTIONS:
-                raise ConfigError(f"{whose} has no option {option!r}{nearest(option, OPTIONS)}")
+                raise ConfigError(f"{label} has no option {option!r}{nearest(option, OPTIONS)}")
         for option in ("keyed", "transactional", "defer_loading", "strict"):
             value = options.get(option, False)
             if not isinstance(value, bool):
-                raise ConfigError(f"{whose}: {option} is True or False, not {value!r}")
+                raise ConfigError(f"{label}: {option} is True or False, not {value!r}")
             setattr(self, option, value)
-        self.name, self.timeout = name, _seconds(whose, options.get("timeout"))
+        self.name, self.timeout = name, _seconds(label, options.get("timeout"))
         self.namespace = options.get("namespace")
         if self.namespace is not None and not isinstance(as_given(self.namespace), str):
-            raise ConfigError(f"{whose}: namespace is text, not {self.namespace!r}")
-        self.undo = handler_of(whose, "undo", options.get("undo"), "(args, result, ctx)")
-        self.preview = handler_of(whose, "preview", options.get("preview"), "(args, ctx)")
-        self.annotations = _annotations(whose, options)
-        self.returns = as_returns(options.get("returns"), whose)
-        self._returns = None if self.returns is None else Checker(self.returns, whose)
+            raise ConfigError(f"{label}: namespace is text, not {self.namespace!r}")
+        self.undo = handler_of(label, "undo", options.get("undo"), "(args, result, ctx)")
+        self.preview = handler_of(label, "preview", options.get("preview"), "(args, ctx)")
+        self.annotations = _annotations(label, options)
+        self.returns = as_returns(options.get("returns"), label)
+        self._returns = None if self.returns is None else Checker(self.returns, label)
         if self.annotations.get("side_effect_level") in ("none", "read_only"):
             self.effect = "read_only"
         elif self.transactional:
@@ -500,19 +500,19 @@ class Tool:
         return f"<{type(self).__name__} {self.name}({names})>"
 
 
-def _seconds(whose: str, value: Any) -> float | None:
+def _seconds(label: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ConfigError(f"{whose}: timeout is a positive number of seconds, not {value!r}")
+        raise ConfigError(f"{label}: timeout is a positive number of seconds, not {value!r}")
     return value
 
 
-def _annotations(whose: str, options: Mapping[str, Any]) -> JsonObject:
+def _annotations(label: str, options: Mapping[str, Any]) -> JsonObject:
     """Collect the annotations of a tool's effects in one dict."""
     given = options.get("annotations")
     if given is not None and not isinstance(given, Mapping):
-        raise ConfigError(f"{whose}: annotations is a dict, not {type(given).__name__}")
+        raise ConfigError(f"{label}: annotations is a dict, not {type(given).__name__}")
     found = dict(cast("Mapping[str, Any]", given or {}))
     for key in ("side_effect_level", "kind"):
         if options.get(key) is not None:
@@ -520,9 +520,9 @@ def _annotations(whose: str, options: Mapping[str, Any]) -> JsonObject:
     level = found.get("side_effect_level", "none")
     if level not in _LEVELS:
         raise ConfigError(
-            f"{whose}: side_effect_level {level!r} is not known{nearest(str(level), _LEVELS)}; "
+            f"{label}: side_effect_level {level!r} is not known{nearest(str(level), _LEVELS)}; "
             f"it is one of {', '.join(_LEVELS)}"
         )
     if not isinstance(found.get("kind", ""), str):
-        raise ConfigError(f"{whose}: kind is a word such as 'read', not {found['kind']!r}")
+        raise ConfigError(f"{label}: kind is a word such as 'read', not {found['kind']!r}")
     return found

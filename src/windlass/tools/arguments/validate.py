@@ -56,14 +56,14 @@ class _Engine(Protocol):
 class Checker:
     """A compiled schema: `Checker(schema, "tool 'add'").problems({"a": 1})`.
 
-    `whose` names the owner in the `ConfigError` that a wrong schema raises. Nothing is ever
+    `label` names the owner in the `ConfigError` that a wrong schema raises. Nothing is ever
     fetched: a reference to another document is a wrong schema.
     """
 
     __slots__ = ("_engine", "_short_keys", "is_valid")
 
-    def __init__(self, schema: Mapping[str, Any], whose: str) -> None:
-        self._engine = _compile(dict(schema), whose)
+    def __init__(self, schema: Mapping[str, Any], label: str) -> None:
+        self._engine = _compile(dict(schema), label)
         self.is_valid = self._engine.is_valid
         self._short_keys = self._engine.effort is not None and looks_at_keys(schema)
         if self._engine.effort is not None:
@@ -191,7 +191,7 @@ def _json_kind(value: Any) -> str:
     return kinds.get(cast("Any", type(value)), "a number")
 
 
-def _compile(schema: JsonObject, whose: str) -> _Engine:
+def _compile(schema: JsonObject, label: str) -> _Engine:
     import jsonschema_rs  # 40 ms to load: not before the first tool call
 
     try:
@@ -205,14 +205,14 @@ def _compile(schema: JsonObject, whose: str) -> _Engine:
         return _Rust(slow, schema, effort_to_look(schema))
     except jsonschema_rs.ValidationError as error:
         if 'is not a "regex"' in error.message:
-            return _python(schema, whose, error.message)
+            return _python(schema, label, error.message)
         where = "/".join(map(str, error.instance_path))
         raise ConfigError(
-            f"{whose}: its JSON Schema is wrong{f' at {where}' if where else ''}: "
+            f"{label}: its JSON Schema is wrong{f' at {where}' if where else ''}: "
             f"{_short(error.message)}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(str(error))}") from None
+        raise ConfigError(f"{label}: its JSON Schema is wrong: {_short(str(error))}") from None
 
 
 def _has_many_values(value: Any) -> bool:
@@ -277,7 +277,7 @@ class _Rust:
             return ()
 
 
-def _python(schema: JsonObject, whose: str, why: str) -> _Engine:
+def _python(schema: JsonObject, label: str, why: str) -> _Engine:
     """Build the slow validator, for patterns that the quick one does not know."""
     for pattern in patterns_in(schema):
         try:
@@ -285,11 +285,11 @@ def _python(schema: JsonObject, whose: str, why: str) -> _Engine:
             safe = longest_text(pattern) is not None
         except (re.error, RecursionError, OverflowError) as error:
             raise ConfigError(
-                f"{whose}: its JSON Schema is wrong: the pattern {safe_repr(pattern)}: {error}"
+                f"{label}: its JSON Schema is wrong: the pattern {safe_repr(pattern)}: {error}"
             ) from None
         if not safe:
             raise ConfigError(
-                f"{whose}: the pattern {safe_repr(pattern)} may take for ever on some texts; "
+                f"{label}: the pattern {safe_repr(pattern)} may take for ever on some texts; "
                 "write it in ECMA 262 style, which is checked in linear time"
             )
     try:
@@ -297,7 +297,7 @@ def _python(schema: JsonObject, whose: str, why: str) -> _Engine:
         from referencing import Registry
     except ImportError:
         raise ConfigError(
-            f"{whose}: {_short(why)}; write the pattern in ECMA 262 style, "
+            f"{label}: {_short(why)}; write the pattern in ECMA 262 style, "
             "or `pip install jsonschema`, which knows more of them"
         ) from None
     cls: Any = cast("Any", validators).validator_for(schema, default=Draft202012Validator)
@@ -305,7 +305,7 @@ def _python(schema: JsonObject, whose: str, why: str) -> _Engine:
     try:
         cls.check_schema(schema)
     except SchemaError as error:
-        raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(error.message)}") from None
+        raise ConfigError(f"{label}: its JSON Schema is wrong: {_short(error.message)}") from None
     # an empty registry of its own, because the default one fetches from the network
     effort = effort_to_repeat(schema)
     return _Python(cls(schema, registry=cast("Any", Registry)()), effort, find_longest_key(schema))
