@@ -27,7 +27,6 @@ Errors that end a run carry `.trace` and `.session_id`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 
@@ -298,6 +297,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Build `; did you mean 'x'?`, or nothing when no known name is close."""
     if len(name) > 200:  # nothing is close to that, and finding out would take long
         return ""
+    from difflib import get_close_matches  # only for who writes something wrong
+
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {matches[0]!r}?" if matches else ""
 

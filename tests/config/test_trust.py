@@ -10,7 +10,7 @@ import pytest
 
 import windlass as w
 from windlass import files
-from windlass.audit.seal import AuditConfig
+from windlass.audit.anchors import AuditConfig
 from windlass.config import loader, project, sources, trust
 from windlass.models.registry.registry import ModelRegistry, build_registry
 from windlass.observe.telemetry import TelemetryConfig

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from windlass.access.values import iterate_values, spell_scalar
 from windlass.json_types import JsonObject, is_mapping, is_sequence
@@ -43,7 +45,7 @@ _USUAL: Final[dict[str, frozenset[str]]] = {
 _WORDS = re.compile(r"[\s;&|<>()`\"'{}=,$:@]+")
 
 
-class CallFacts(NamedTuple):
+class CallFacts(msgspec.Struct, frozen=True):
     """One call, as rules see it."""
 
     tool: str

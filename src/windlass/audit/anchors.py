@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, Union, cast, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeAlias, Union, cast, runtime_checkable
 
 import msgspec
 
+from windlass.config import sections
 from windlass.errors import ConfigError, safe_repr
 from windlass.files import LARGEST_EXPORT, open_private, read_regular
 from windlass.store.seals import Seal
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Seal)
 _BEGINNING = b'{"tenant":'  # of every seal
 
 
@@ -103,11 +103,12 @@ class FileAnchor:
             return AnchorContents((), (f"the anchor {self.path} is not there",))
         seals: list[Seal] = []
         problems: list[str] = []
+        decode = msgspec.json.Decoder(Seal).decode
         for number, line in enumerate(lines, 1):
             if not line:
                 continue
             try:
-                seals.append(_decoder.decode(line))
+                seals.append(decode(line))
             except (msgspec.DecodeError, UnicodeDecodeError):
                 if not any(later.startswith(line) for later in lines[number:]):
                     problems.append(f"line {number} of the anchor {self.path} is no seal")
@@ -175,3 +176,21 @@ async def _call_anchor(function: Callable[..., Any], pool: Executor | None, *arg
     loop = asyncio.get_running_loop()
     found = await loop.run_in_executor(pool, function, *args)
     return await found if inspect.isawaitable(found) else found
+
+
+# The section `[audit]` of `windlass.toml`.
+
+
+class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where seals are anchored, and how often the chains of active runs are sealed."""
+
+    anchor: str | None = None  # a file outside of the store
+    every: Annotated[float, msgspec.Meta(gt=0)] = 60.0  # seconds; also at the end of each run
+
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Check whether the setting needs the user's trust: the anchor is a file that is written."""
+        return True
+
+
+sections.register("audit", AuditConfig)

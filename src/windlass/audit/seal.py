@@ -10,17 +10,14 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from typing import Annotated, Any
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
-
-import msgspec
 
 from windlass import seams
 from windlass.audit import anchors
 from windlass.audit.anchors import Anchor, FileAnchor
-from windlass.config import sections
 from windlass.errors import NoSuchSession
 from windlass.events import RunStarted
 from windlass.resources import audit
@@ -382,21 +379,3 @@ def _place(end: End) -> tuple[int, str]:
 
 def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-# The section `[audit]` of `windlass.toml`.
-
-
-class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where seals are anchored, and how often the chains of active runs are sealed."""
-
-    anchor: str | None = None  # a file outside of the store
-    every: Annotated[float, msgspec.Meta(gt=0)] = 60.0  # seconds; also at the end of each run
-
-    @classmethod
-    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
-        """Check whether the setting needs the user's trust: the anchor is a file that is written."""
-        return True
-
-
-sections.register("audit", AuditConfig)

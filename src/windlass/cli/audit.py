@@ -13,8 +13,8 @@ import msgspec
 from windlass import seams
 from windlass.audit import query as audit_query
 from windlass.audit import verify as audit_verify
-from windlass.audit.anchors import FileAnchor
-from windlass.audit.seal import AuditConfig, SealScheduler
+from windlass.audit.anchors import AuditConfig, FileAnchor
+from windlass.audit.seal import SealScheduler
 from windlass.cli import text as words
 from windlass.cli.console import err, out
 from windlass.cli.cost import when

@@ -16,7 +16,7 @@ _sections: dict[str, type[msgspec.Struct] | str] = {
     "llm": "windlass.models.registry.config:LlmConfig",
     "capabilities": "windlass.models.registry.capabilities:Table",
     "roles": "windlass.access.roles:RolesConfig",
-    "audit": "windlass.audit.seal:AuditConfig",
+    "audit": "windlass.audit.anchors:AuditConfig",
     "agent": "windlass.engine.agent_config:AgentConfig",
 }
 
@@ -49,11 +49,14 @@ def registered_sections() -> dict[str, type[msgspec.Struct] | str]:
 
 
 def _must_have_defaults(shape: type[msgspec.Struct]) -> None:
-    for field in msgspec.structs.fields(shape):
-        if field.required:
-            raise ConfigError(
-                f"{shape.__name__}.{field.name} needs a default to be a section's key"
-            )
+    names, defaults = shape.__struct_fields__, shape.__struct_defaults__
+    # the defaults are those of the last fields; to look at field types would take a millisecond
+    required = [*names[: len(names) - len(defaults)]]
+    for name, default in zip(names[len(required) :], defaults, strict=True):
+        if default is msgspec.NODEFAULT:
+            required.append(name)
+    if required:
+        raise ConfigError(f"{shape.__name__}.{required[0]} needs a default to be a section's key")
 
 
 def resolve_sections(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -116,6 +115,8 @@ def parse(text: str, label: str) -> tuple[JsonObject, str]:
     """The tables of the text, or what is wrong with it: `parse("[store]", "windlass.toml")`."""
     if _LONG_KEY.search(text):  # the parser's time grows with the square of its parts
         return {}, f"{label}: a key has more than {DEEPEST_KEY} parts"
+    import tomllib  # most projects have no file
+
     try:
         return tomllib.loads(text), ""
     except RecursionError:

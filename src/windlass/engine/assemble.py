@@ -6,8 +6,7 @@ What no option asks for is not loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -105,7 +104,7 @@ def find_provider_check(given: Mapping[str, Any]) -> Callable[[object], Check | 
     return find_check
 
 
-class _Groups(NamedTuple):
+class _Groups(msgspec.Struct, frozen=True):
     """The option groups that every plan is made of, each read once."""
 
     model: ModelOptions
@@ -115,8 +114,7 @@ class _Groups(NamedTuple):
     output: OutputOptions
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(msgspec.Struct, eq=False):
     """The frame of a plan while it is built."""
 
     system: str | None

@@ -10,13 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
-from windlass.audit.seal import SealScheduler
 from windlass.engine.active_runs import DETACHED, UnderWay, under_way
 from windlass.engine.environment import Environment
 from windlass.engine.open_questions import (
@@ -66,6 +65,9 @@ from windlass.observe.telemetry import TRACE_MODULE
 from windlass.policies.preview.mode import MODE
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from windlass.audit.seal import SealScheduler
 
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
 CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has

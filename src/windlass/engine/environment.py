@@ -23,8 +23,7 @@ from weakref import WeakSet
 
 from windlass.access.caller import Caller
 from windlass.access.roles import Roles, RolesConfig, as_roles
-from windlass.audit.anchors import Anchor, AuditAnchor, FileAnchor, as_anchor
-from windlass.audit.seal import AuditConfig, SealScheduler
+from windlass.audit.anchors import Anchor, AuditAnchor, AuditConfig, FileAnchor, as_anchor
 from windlass.config.loader import Config, load
 from windlass.engine.agent_config import read_agent_options, with_agent_options
 from windlass.errors import ConfigError, safe_repr
@@ -44,6 +43,7 @@ from windlass.store.open import StoreConfig, open_store
 from windlass.tools.tool import thread_depth
 
 if TYPE_CHECKING:
+    from windlass.audit.seal import SealScheduler
     from windlass.engine.host_tools import HostTools
     from windlass.models.base import Model
     from windlass.models.registry.registry import ModelRegistry
@@ -215,6 +215,9 @@ class Environment:
                 "audit_anchor outlives a store in memory, and would speak of sessions that are "
                 "gone; name a store that lasts: store='sqlite:///agents.db'"
             )
+        # Loaded only by hosts that seal what their runs leave behind.
+        from windlass.audit.seal import SealScheduler
+
         return SealScheduler(store, anchor, self.pool, self.config.get(AuditConfig).every)
 
     @property

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from windlass.access.flow.labels import needs_flow_control
 from windlass.engine.model_options import ModelOptions
@@ -24,7 +26,7 @@ Build: TypeAlias = Callable[[BuildContext], Policies]
 Condition: TypeAlias = Callable[[BuildContext], bool]
 
 
-class Feature(NamedTuple):
+class Feature(msgspec.Struct, frozen=True):
     """A behaviour: where it is, and when it is on without an option of its own."""
 
     path: str
@@ -42,7 +44,7 @@ class Feature(NamedTuple):
         return names_in(self.path, f"{self.path}.options")
 
 
-class Part(NamedTuple):
+class Part(msgspec.Struct, frozen=True):
     """A behaviour that was built with the frame, if its option is given."""
 
     option: str
@@ -177,11 +179,8 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
 )
 
 
-class _Step(NamedTuple):
-    """A behaviour that certain options turn on, or leave to a condition."""
-
-    is_on: Condition | None
-    feature: Feature | Part
+#: A behaviour, and the condition that certain options leave open: None, they turn it on.
+_Step: TypeAlias = tuple[Condition | None, Feature | Part]
 
 
 @lru_cache(maxsize=256)
@@ -191,10 +190,10 @@ def _choose_steps(given: frozenset[str]) -> tuple[_Step, ...]:
     for feature in FEATURES:
         is_on = feature.is_on if isinstance(feature, Feature) else None
         if not feature.options().isdisjoint(given) or is_on is _always:
-            steps.append(_Step(None, feature))
+            steps.append((None, feature))
         elif is_on is not None and isinstance(feature, Feature):
             if not feature.only_with or not given.isdisjoint(feature.only_with):
-                steps.append(_Step(is_on, feature))
+                steps.append((is_on, feature))
     return tuple(steps)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
@@ -28,7 +27,8 @@ from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
-from windlass.models.wrappers.native_tools import EMPTY, is_text_call
+from windlass.models.history import is_text_call
+from windlass.models.meter import EMPTY
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
 from windlass.policies.preview.plan import plan_in
@@ -340,7 +340,7 @@ class RunResult:
         # Loaded by notebooks only.
         from windlass.trace import build, html
 
-        head = f"<b>{escape(self.status)}</b> · {self._run.iteration} turns · ${self.cost_usd:.4f}"
+        head = f"<b>{html.escape(self.status)}</b> · {self._run.iteration} turns · ${self.cost_usd:.4f}"
         # what is in memory has durations and no times: a journal's rows are the store's to read
         picture = build.picture_of(self.session_id, [build.Append(seams.now(), list(self.entries))])
         return f"<div>{head}</div>{html.to_iframe(picture)}"

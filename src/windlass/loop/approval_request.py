@@ -9,7 +9,7 @@ answer to anything else is no answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ from windlass.messages import ToolCall
 from windlass.tools.tool import Tool
 
 
-class Source(NamedTuple):
+class Source(msgspec.Struct, frozen=True):
     """A policy that asks about a call; `by` has answered it at once."""
 
     rule: str
@@ -142,7 +142,7 @@ def version(tool: Tool) -> str:
     return digest_of((msgspec.to_builtins(tool.spec), tool.effect, repr(facts)))
 
 
-class RecordedAnswer(NamedTuple):
+class RecordedAnswer(msgspec.Struct, frozen=True):
     """An answer on record, to the question of these sources; `unfit` says why it does not count now."""
 
     verdict: Decision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -133,7 +133,7 @@ class Plan:
         return other
 
 
-class _Offer(NamedTuple):
+class _Offer(msgspec.Struct, frozen=True):
     """The offer to a model, in the forms that a run needs."""
 
     tools: Mapping[str, Tool]

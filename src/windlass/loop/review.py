@@ -7,7 +7,7 @@ one. Then those that decide are asked, about a call that nobody changes any more
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,7 @@ from windlass.tools.handlers import own
 from windlass.tools.tool import Tool
 
 
-class Refusal(NamedTuple):
+class Refusal(msgspec.Struct, frozen=True):
     """A refusal, and whose it is; None: the arguments do not fit."""
 
     rule: str | None

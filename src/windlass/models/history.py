@@ -7,14 +7,23 @@ Providers refuse a history that breaks it, for good; so it is looked at before a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from windlass.errors import TestBroken
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response
 
 INTERRUPTED = "interrupted: the outcome of this call is unknown"
+#: The mark of a call that was written as text; bound to no provider, so it is never echoed.
+WRITTEN: Final[JsonObject] = {"written_as_text": True}
+
+
+def is_text_call(call: ToolCall) -> bool:
+    """Check whether the model wrote this call as text."""
+    return call.origin is None and call.opaque == WRITTEN
 
 
 def audit(

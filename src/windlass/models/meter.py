@@ -8,7 +8,7 @@ sets `current_meter`; outside such a call nobody counts, and these functions do 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -19,6 +19,7 @@ from windlass.redaction.redactor import Redactor
 #: The purposes of requests that stand beside a call's answer in the books.
 FAILED: Final = "failed_attempt"
 SHADOW: Final = "shadow"
+EMPTY: Final = "empty_completion"  # a reply that said nothing
 
 
 class Meter(Protocol):
@@ -67,7 +68,7 @@ class Meter(Protocol):
         ...
 
 
-class RunScope(NamedTuple):
+class RunScope(msgspec.Struct, frozen=True):
     """The tenant of a run, and its redactor."""
 
     tenant: str | None

@@ -30,7 +30,6 @@ from typing import (
     ClassVar,
     Final,
     Literal,
-    NamedTuple,
     TypeAlias,
     TypeVar,
     get_args,
@@ -55,7 +54,7 @@ AGENTS: Final[frozenset[Door]] = frozenset({"agent", "run"})
 G = TypeVar("G", bound="OptionGroup")
 
 
-class Alias(NamedTuple):
+class Alias(msgspec.Struct, frozen=True):
     """Another name of an option, at the doors that take it; None: at those of the option."""
 
     name: str

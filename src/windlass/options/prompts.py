@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -19,7 +19,7 @@ from windlass.options.checks import words
 Words: TypeAlias = str | Callable[[], str | Awaitable[str]]
 
 
-class Prompt(NamedTuple):
+class Prompt(msgspec.Struct, frozen=True):
     """A prompt of ours: its text, the values it may name in braces, and those that it must."""
 
     default: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from windlass.json_types import JsonObject
 from windlass.loop.ledger import Limits
@@ -27,8 +28,7 @@ ModelResolver: TypeAlias = Callable[[str | None, str | Model | None], Model]
 Policies: TypeAlias = Sequence[Policy[Any]]
 
 
-@dataclass(slots=True)
-class BuildContext:
+class BuildContext(msgspec.Struct, eq=False, kw_only=True):
     """The checked options, and what was built from them so far."""
 
     values: Values

@@ -17,7 +17,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Outcome
-from windlass.models.wrappers.native_tools import is_text_call
+from windlass.models.history import is_text_call
 from windlass.options.checks import one_of
 from windlass.options.group import Option, OptionGroup
 from windlass.options.prompts import Words, text_of, words_of

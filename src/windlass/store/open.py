@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -78,8 +79,6 @@ def _is_path(text: str) -> bool:
 
 
 def _sqlite_path(url: str) -> str:
-    from urllib.parse import unquote, urlsplit
-
     parts = urlsplit(url)
     path = unquote(parts.path)
     odd = parts.netloc or parts.query or parts.fragment or not url.lower().startswith("sqlite:///")

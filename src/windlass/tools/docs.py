@@ -11,15 +11,12 @@ import re
 
 import msgspec
 
-_SECTIONS = re.compile(
-    r"""^[ \t]*(?:
+_SECTIONS = r"""(?mx)^[ \t]*(?:
           (?:Args|Arguments|Params|Parameters|Attributes|Returns?|Yields?|Raises|Examples?
              |Keyword[ ]Args|Other[ ]Parameters):[ \t]*$     # Google
         | (?:Parameters|Attributes|Returns|Yields|Raises|Other[ ]Parameters)[ \t]*\n[ \t]*-{3,}  # NumPy
         | [:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b         # Sphinx
-    )""",
-    re.MULTILINE | re.VERBOSE,
-)
+    )"""
 
 
 class Docs(msgspec.Struct, frozen=True):
@@ -37,7 +34,7 @@ def read_docs(docstring: str | None) -> Docs:
     if not docstring:
         return _NOTHING
     text = inspect.cleandoc(docstring)
-    if "\n" not in text or not _SECTIONS.search(text):
+    if "\n" not in text or not re.search(_SECTIONS, text):
         return Docs(text)
     from docstring_parser import ParseError, parse  # 50 ms to load; see above
 

@@ -6,7 +6,9 @@ A contradiction is no error: what is denied stays denied, and the caller is warn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
+
+import msgspec
 
 from windlass.errors import nearest
 from windlass.options.checks import optional, texts
@@ -29,7 +31,7 @@ class ToolFilterOptions(OptionGroup, frozen=True, kw_only=True):
     """Names of tools that it may not use, whoever brings them."""
 
 
-class Choice(NamedTuple):
+class Choice(msgspec.Struct, frozen=True):
     """The tools that are left, those that may not be added later, and warnings."""
 
     tools: tuple[Tool, ...]

@@ -98,8 +98,8 @@ Version = tuple[int, int]
 _VENDORS: Final = {"google": "gemini", "mistralai": "mistral", "deepseek-ai": "deepseek"}
 
 # claude-opus-4-7, claude-3-5-sonnet-20241022, claude-sonnet-4-20250514: a date is no minor version
-_CLAUDE: Final = re.compile(r"claude-(?:[a-z]+-)*v?(\d{1,2})(?:[-.:](\d{1,2}))?(?!\d)")
-_GPT: Final = re.compile(r"gpt-(?:(35)(?!\d)|(\d{1,2})(?:\.(\d{1,2}))?(?!\d))")  # Azure writes 35
+_CLAUDE: Final = r"claude-(?:[a-z]+-)*v?(\d{1,2})(?:[-.:](\d{1,2}))?(?!\d)"
+_GPT: Final = r"gpt-(?:(35)(?!\d)|(\d{1,2})(?:\.(\d{1,2}))?(?!\d))"  # Azure writes 35
 
 
 @lru_cache(maxsize=1024)
@@ -111,9 +111,9 @@ def version_of(model: str) -> Version | None:
     None for names of other makers, and for names without a number.
     """
     name = model.lower()
-    if found := _CLAUDE.search(name):
+    if found := re.search(_CLAUDE, name):
         return int(found[1]), int(found[2] or 0)
-    if found := _GPT.search(name):
+    if found := re.search(_GPT, name):
         return (3, 5) if found[1] else (int(found[2]), int(found[3] or 0))
     return None
 

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from windlass.config.sources import Document
+from windlass.config.sources import Document, parse
+from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
 
 
 @cache
 def read_shipped_tables() -> Document:
     """Read `providers.toml` and `capabilities.toml` of this package; tests have checked them."""
-    folder = files("windlass.models.registry")
-    tables = {
-        name: tomllib.loads(folder.joinpath(file).read_text("utf-8"))
-        for name, file in (("llm", "providers.toml"), ("capabilities", "capabilities.toml"))
-    }
+    tables = {"llm": _read("providers.toml"), "capabilities": _read("capabilities.toml")}
     return Document(tables, lambda _path: "the shipped tables")
 
 
 @cache
 def read_price_table() -> JsonObject:
     """Read `prices.toml` of this package."""
-    text = files("windlass.models.registry").joinpath("prices.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return _read("prices.toml")
+
+
+def _read(file: str) -> JsonObject:
+    # `importlib.resources` takes 5 ms to import, which the first agent of a process would pay.
+    tables, problem = parse(Path(__file__).with_name(file).read_text("utf-8"), file)
+    if problem:
+        raise ConfigError(problem)
+    return tables
 
 
 @cache

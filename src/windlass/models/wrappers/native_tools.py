@@ -12,24 +12,16 @@ from typing import Final
 import msgspec
 
 from windlass.events import NativeToolFallback
-from windlass.json_types import JsonObject
 from windlass.messages import Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response, silent
 from windlass.models.estimates import fill_usage
-from windlass.models.meter import begin_request, set_aside
+from windlass.models.history import WRITTEN
+from windlass.models.meter import EMPTY, begin_request, set_aside
 from windlass.models.wrappers.base import Holding
 from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls_in_slices
 from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
 
-#: The mark of a call that was written as text; bound to no provider, so it is never echoed.
-WRITTEN: Final[JsonObject] = {"written_as_text": True}
-EMPTY: Final = "empty_completion"  # the purpose under which an empty reply is on the books
 RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
-
-
-def is_text_call(call: ToolCall) -> bool:
-    """Check whether the model wrote this call as text."""
-    return call.origin is None and call.opaque == WRITTEN
 
 
 class Native(Holding):

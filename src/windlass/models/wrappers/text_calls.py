@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,12 +46,7 @@ _ELEMENTS: Final = (
 _ELEMENT: Final = re.compile(
     rf"(?<!`)<(?:(!--)|(!\[CDATA\[)|(\?)|({'|'.join(_ELEMENTS)})(?=[\s/>])[^<>]*>)", re.IGNORECASE
 )
-_CLOSINGS: Final = {
-    "!--": re.compile("-->"),
-    "![CDATA[": re.compile("]]>"),
-    "?": re.compile(r"\?>"),
-    **{name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in _ELEMENTS},
-}
+_CLOSINGS: Final = {"!--": "-->", "![CDATA[": "]]>", "?": r"\?>"}
 _THOUGHTS: Final = ("think", "thinking", "thought", "reasoning", "reflection")
 _THOUGHT: Final = re.compile(rf"<(/?)(?:{'|'.join(_THOUGHTS)})\s*>", re.IGNORECASE)
 
@@ -71,7 +67,7 @@ class CallBody(msgspec.Struct):
     arguments: dict[str, object] = {}
 
 
-class _Fence(NamedTuple):
+class _Fence(msgspec.Struct, frozen=True):
     """An open code fence: its mark, length and indentation."""
 
     mark: str
@@ -154,10 +150,17 @@ class LineState:
 
 def _closing(opening: re.Match[str]) -> re.Pattern[str]:
     name = opening[4]
-    return _CLOSINGS[(opening[1] or opening[2] or opening[3]) if name is None else name.lower()]
+    return _compile_closing(
+        (opening[1] or opening[2] or opening[3]) if name is None else name.lower()
+    )
 
 
-class _Scan(NamedTuple):
+@cache  # at first use: there are many, and most are never seen
+def _compile_closing(name: str) -> re.Pattern[str]:
+    return re.compile(_CLOSINGS.get(name, rf"</{name}\s*>"), re.IGNORECASE)
+
+
+class _Scan(msgspec.Struct, frozen=True):
     blocks: list[CallBlock]  # that start a line, outside fences, quotes and elements
     inline: list[CallBlock]  # that follow text, and end their line
     fences: list[tuple[int, int]]  # what is inside fences

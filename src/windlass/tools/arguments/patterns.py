@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
 
 from windlass.json_types import JsonObject, is_list, is_object
 
@@ -196,7 +198,7 @@ def find_longest_key(schema: object) -> int:
     return longest
 
 
-class Effort(NamedTuple):
+class Effort(msgspec.Struct, frozen=True):
     """The estimated work to match backtracking patterns on the texts of one call."""
 
     # the longest text that is tried, and the power of its length that it takes, the shortest first

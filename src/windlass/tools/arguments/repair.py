@@ -13,8 +13,8 @@ from typing import Any, cast
 from windlass.json_types import JsonObject, is_list, is_object
 from windlass.tools.arguments.patterns import may_match
 
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 _MOST_DIGITS = 1000
 
 
@@ -121,9 +121,9 @@ def _number(text: str, kinds: list[str]) -> int | float | None:
     text = text.strip()
     if len(text) > _MOST_DIGITS:
         return None
-    if ("integer" in kinds or "number" in kinds) and _INTEGER.fullmatch(text):
+    if ("integer" in kinds or "number" in kinds) and re.fullmatch(_INTEGER, text):
         return int(text)
-    if "number" in kinds and _NUMBER.fullmatch(text):
+    if "number" in kinds and re.fullmatch(_NUMBER, text):
         number = float(text)
         return number if isfinite(number) else None
     return None

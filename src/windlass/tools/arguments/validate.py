@@ -6,10 +6,13 @@ on (`edits/0/mode: "frist" is not one of "first", "all" or "nth"`), few and shor
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
+
+import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.json_types import JsonObject, is_list, is_object
@@ -34,7 +37,7 @@ _LONGEST = 300  # characters of one problem
 _MANY = 2_000  # values; with more than that only the first problem is reported
 
 
-class Fault(NamedTuple):
+class Fault(msgspec.Struct, frozen=True):
     """One validation problem, whichever library found it."""
 
     path: tuple[str | int, ...]
@@ -100,8 +103,6 @@ def unparsable(raw: str) -> str:
 
     `unparsable('{"a": 1')` says that they could not be read, where they broke, and what to send.
     """
-    import json  # only here: why it failed is worth saying only when it failed
-
     try:
         value = json.loads(raw)
         why = f"they are {_json_kind(value)}"
