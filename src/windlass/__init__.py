@@ -231,6 +231,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("callers", "errors", "models", "sync", "testing")
+_INNER = ("events", "seams")  # modules that are imported from here, and are nobody's names
 
 __all__ = [*_HOME, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -240,7 +241,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOME:
         value = getattr(import_module(f"windlass.{_HOME[name]}"), name)
-    elif name in _MODULES:
+    elif name in _MODULES or name in _INNER:
         value = import_module(f"windlass.{name}")
     else:
         from windlass.errors import nearest

@@ -13,9 +13,7 @@ LONGEST: Final = 1000  # characters: the ids of children grow with every level
 _ID: Final = re.compile(r"[\w@](?:[\w.:@/%+=~-]*[\w:@%+=~-])?")
 _CALL_LONGEST: Final = 120
 # What moves a cursor, breaks a line or turns the writing around: C0, C1, separators, bidi controls.
-_CONTROLS: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
-)
+_CONTROLS: Final = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 
 
 def check_identifier(value: str, what: str) -> str:
@@ -42,7 +40,7 @@ def check_label(value: str, what: str) -> str:
     For ids that others made up and that no file is named after: any text without control characters,
     of at most 1000 characters; `ConfigError` otherwise.
     """
-    if len(value) > LONGEST or _CONTROLS.search(value) is not None:
+    if len(value) > LONGEST or re.search(_CONTROLS, value) is not None:
         raise ConfigError(
             f"{what} {safe_repr(value)} is not one line of text: leave out line breaks and control "
             f"characters, and keep it to {LONGEST} characters"
@@ -55,7 +53,7 @@ def to_title(text: str, length: int) -> str:
 
     Control characters are replaced by U+FFFD: a title is printed in lists.
     """
-    return _CONTROLS.sub("\ufffd", " ".join(text[: 4 * length].split())[:length])
+    return re.sub(_CONTROLS, "\ufffd", " ".join(text[: 4 * length].split())[:length])
 
 
 def child_session_id(session_id: str, call_id: str) -> str:

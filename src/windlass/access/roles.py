@@ -21,7 +21,7 @@ from windlass.json_types import as_given, is_mapping
 EVERYBODY = "*"
 SESSION_GRANT = "agent_session."  # what grants of other people's sessions begin with
 TOOL_GRANT = "tool."  # a Runtime's own tool `add` is granted as `tool.add`
-_GRANT = re.compile(r"!?[\w*?\[\]-]+\.[\w*?\[\]-]+|!?\*")
+_GRANT = r"!?[\w*?\[\]-]+\.[\w*?\[\]-]+|!?\*"
 Resolver: TypeAlias = Callable[[Caller], Iterable[str]]
 
 
@@ -77,7 +77,7 @@ class Roles:
     def grant(self, role: str, *patterns: str) -> None:
         """Grant more to a role: `roles.grant("support", "order.refund")`."""
         for pattern in patterns:
-            if not isinstance(as_given(pattern), str) or not _GRANT.fullmatch(pattern):
+            if not isinstance(as_given(pattern), str) or not re.fullmatch(_GRANT, pattern):
                 raise ConfigError(
                     f"role {safe_repr(role)}: {safe_repr(pattern)} is no grant; write it like 'product.get', "
                     "'order.*' or '!order.delete'"

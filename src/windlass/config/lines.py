@@ -12,10 +12,9 @@ class Lines:
     `:2`. The second of `[[rows]]` is at `("rows", "1")`.
     """
 
-    _KEY = re.compile(
-        r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*"""
-    )
-    _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+    # As texts: only who has a file compiles them.
+    _KEY = r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*"""
+    _PART = r"""[\w-]+|"[^"]*"|'[^']*'"""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[tuple[str, ...], int] = {}
@@ -27,10 +26,10 @@ class Lines:
                 quotes = "" if quotes in line else quotes
                 continue
             bare = line.strip().lstrip("[")
-            match = self._KEY.match(bare)
+            match = re.match(self._KEY, bare)
             if match is None:
                 continue
-            parts = tuple(part.strip("\"'") for part in self._PART.findall(match[1]))
+            parts = tuple(part.strip("\"'") for part in re.findall(self._PART, match[1]))
             follows = bare[match.end() : match.end() + 1]
             if line.lstrip().startswith("[") and follows == "]":
                 inside = next((n for n in range(len(parts) - 1, 0, -1) if parts[:n] in counts), 0)

@@ -113,7 +113,7 @@ def _text(content: bytes, path: Path) -> tuple[str, str]:
 
 def parse(text: str, label: str) -> tuple[JsonObject, str]:
     """The tables of the text, or what is wrong with it: `parse("[store]", "windlass.toml")`."""
-    if _LONG_KEY.search(text):  # the parser's time grows with the square of its parts
+    if re.search(_LONG_KEY, text):  # the parser's time grows with the square of its parts
         return {}, f"{label}: a key has more than {DEEPEST_KEY} parts"
     import tomllib  # most projects have no file
 
@@ -128,7 +128,7 @@ def parse(text: str, label: str) -> tuple[JsonObject, str]:
         return {}, f"{label}{line}: it is not TOML: {words}"
 
 
-_LONG_KEY = re.compile(
+_LONG_KEY = (
     r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
     f"{{{DEEPEST_KEY}}}"
 )

@@ -37,7 +37,7 @@ _SECRET_NAME = re.compile(
 )
 _NOT_SECRET_NAME = re.compile(r"_(?:file|path|dir|url|uri|id|name|type)$", re.IGNORECASE)
 _SCHEMES = ("bearer", "basic", "token", "apikey", "digest")
-_URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
+_URL_PASSWORD = r"(?<=://)([^/\s:@]*):([^/\s@]+)@"
 
 
 class Secret:
@@ -98,7 +98,9 @@ def looks_secret(name: str) -> bool:
 
 def secrets_in(name: str, value: str) -> list[str]:
     """Return the secrets in the value of a variable: all of it, or passwords in its URLs."""
-    passwords = [password for _user, password in _URL_PASSWORD.findall(value)]
+    passwords: list[str] = []
+    if "://" in value:
+        passwords = [password for _user, password in re.findall(_URL_PASSWORD, value)]
     return [value, *passwords] if value and looks_secret(name) else passwords
 
 
@@ -106,7 +108,7 @@ def mask_url(text: str) -> str:
     """Mask the password of any URL in a text: `postgresql://ann:****@host/db`."""
     if "://" not in text:
         return text
-    parts = _URL_PASSWORD.split(text)  # words, user, password, words, …
+    parts = re.split(_URL_PASSWORD, text)  # words, user, password, words, …
     parts[2::3] = [":****@"] * (len(parts) // 3)
     return "".join(parts)
 
