@@ -24,7 +24,6 @@ from windlass.engine.environment import Environment, current_environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.limit_options import check_budget
 from windlass.engine.model_options import ModelOptions, SettingOptions
-from windlass.engine.open_questions import OnPending
 from windlass.engine.ownership import find_session
 from windlass.engine.results import AgentResult
 from windlass.engine.resume import resume_run
@@ -416,16 +415,12 @@ class _RunArguments:
         "abort",
         "agent",
         "caller",
-        "conversation_id",
         "deps",
-        "on_pending",
+        "options",
         "parks",
-        "request_id",
-        "run_id",
         "runtime",
         "session_id",
         "store",
-        "take_over",
         "timeout",
         "watchers",
     )
@@ -435,13 +430,9 @@ class _RunArguments:
         own = agent.options
         if options:
             own = {**own, **{name: value for name, value in options.items() if value is not None}}
-        run = RunOptions.read(own)
+        self.options = run = RunOptions.read(own)
         self.deps = run.deps if deps is None else deps
-        self.session_id, self.run_id = run.session_id, run.run_id
-        self.caller, self.abort = run.caller, run.abort
-        self.request_id, self.conversation_id = run.request_id, run.conversation_id
-        self.on_pending: OnPending = run.on_pending
-        self.take_over = run.take_over
+        self.session_id, self.caller, self.abort = run.session_id, run.caller, run.abort
         self.parks = run.on_cancel == "park"
         # the agent's own is a model call's
         self.timeout = SettingOptions.read(options).timeout if "timeout" in options else None
@@ -464,7 +455,9 @@ class _RunArguments:
         agent = self.agent
         plan = await self.plan() if callable(agent.system) else agent.plan
         request = self.to_request(plan, (*watchers, *self.watchers.sinks))
-        begun = await driver.start(request, messages, self.session_id, on_pending=self.on_pending)
+        begun = await driver.start(
+            request, messages, self.session_id, on_pending=self.options.on_pending
+        )
         begun.parks = self.parks
         if self.watchers is not NOBODY:
             self.watchers.of(begun.run)
@@ -472,6 +465,7 @@ class _RunArguments:
 
     def to_request(self, plan: Plan, sinks: Sequence[Sink]) -> RunRequest:
         """Build the request for the driver."""
+        options = self.options
         return RunRequest(
             plan=plan,
             environment=self.runtime,
@@ -479,10 +473,10 @@ class _RunArguments:
             caller=self.caller,
             deps=self.deps,
             sinks=sinks,
-            take_over=self.take_over,
-            run_id=self.run_id,
-            request_id=self.request_id,
-            conversation_id=self.conversation_id,
+            take_over=options.take_over,
+            run_id=options.run_id,
+            request_id=options.request_id,
+            conversation_id=options.conversation_id,
         )
 
     async def plan(self, going_on: Store | None = None) -> Plan:

@@ -102,14 +102,17 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
 
     def collect_limits(self) -> dict[str, float]:
         """Return the limits that were set: a resumed run keeps them."""
-        limits = self.limits
-        said = {
-            "iterations": self.turns(),
-            "tokens": self.tokens(),
-            "usd": limits.usd,
-            "seconds": limits.seconds,
-        }
-        return {name: value for name, value in said.items() if value is not None}
+        said: dict[str, float] = {}
+        if (turns := self.turns()) is not None:
+            said["iterations"] = turns
+        if (tokens := self.tokens()) is not None:
+            said["tokens"] = tokens
+        if self.budget is not None:
+            if self.budget.usd is not None:
+                said["usd"] = self.budget.usd
+            if self.budget.seconds is not None:
+                said["seconds"] = self.budget.seconds
+        return said
 
     def build(self, usual: Limits) -> Limits:
         """Build the limits of a run; `usual` says how many turns it takes where nobody does."""

@@ -53,8 +53,8 @@ def prepare_call(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
 
 async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
     """Run what passed the gate, side by side up to the limit; answer in the order asked."""
-    ready, results = turn.ready, turn.results
-    todo = [r for call in turn.calls if (r := ready.get(call.id)) and call.id not in results]
+    calls, ready, results, shown = turn.calls, turn.ready, turn.results, turn.shown
+    todo = [r for call in calls if (r := ready.get(call.id)) and call.id not in results]
     stop: Stop | None = None
     parked: Parked | None = None
     if len(todo) > 1 and run.plan.concurrency > 1:
@@ -70,16 +70,18 @@ async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
                 run.journal.flush()
             if parked is None and (stop := await _show(run, turn)) is not None:
                 break
-            if run.host.task is not None and run.host.task.cancelling():
+            task = run.host.task
+            if task is not None and task.cancelling():
                 raise asyncio.CancelledError  # a tool swallowed it
-    if parked is not None and stop is None:
-        return Suspend(parked.reason, parked.conditions)
-    if stop is None and len(turn.shown) < len(turn.calls):
-        stop = await _show(run, turn)
-    if stop is None and len(turn.shown) == len(turn.calls):
-        answer(run, turn)
-    else:
-        await close_calls(run, turn, stop.reason or stop.status if stop else "")
+    if stop is None:
+        if parked is not None:
+            return Suspend(parked.reason, parked.conditions)
+        if len(shown) == len(calls) or (
+            (stop := await _show(run, turn)) is None and len(shown) == len(calls)
+        ):
+            answer(run, turn)
+            return None
+    await close_calls(run, turn, stop.reason or stop.status if stop else "")
     return stop
 
 
@@ -91,7 +93,8 @@ async def _run_one(run: Run, turn: Turn, ready: Ready) -> ToolResult | Parked:
     effects = _intend(run, turn, ready)
     journal.flush()  # a tool may take its time: the reply is handed on before it starts
     if effects:
-        await journal.durable()
+        if not journal.immediate:
+            await journal.durable()
         seams.point("tool.after_intent")
     # Nobody watches, and nothing has run already: the call itself is all there is.
     if run.emit is silent and not calls.early_reads and not calls.host_results:
@@ -210,14 +213,14 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
 
 async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     """Make the call under its time limit; whatever happens but cancellation is a result."""
-    call, tool = ready.call, ready.tool
-    decided = call.arguments
+    call, tool, calls = ready.call, ready.tool, run.calls
+    call_id, decided = call.id, call.arguments
     context: ToolContext[Any] = ToolContext(
         run.deps,
         run.caller,
         run.session_id,
         run.run_id,
-        call.id,
+        call_id,
         tool.name,
         run,
         ready.attempt,
@@ -225,12 +228,14 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     )
     # what stands around a tool gets a copy, so that a change in place is seen as one
     arguments = decided if type(tool).call is Tool.call else own(decided)
-    seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
+    seconds = tool.timeout
+    if seconds is None:
+        seconds = run.plan.tool_timeout
     deadline = _limit_time(run, seconds) if seconds is not None else None
     seams.point("tool.before_call")
     started = seams.monotonic()
     if tool.transactional:
-        run.calls.start_times[call.id] = started
+        calls.start_times[call_id] = started
     try:
         if run.around is None:
             result = await tool.call(arguments, context)
@@ -247,16 +252,15 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     finally:
         if deadline is not None:
             deadline.cancel()
-    run.calls.durations_ms[call.id] = (seams.monotonic() - started) * 1000
+    calls.durations_ms[call_id] = (seams.monotonic() - started) * 1000
     seams.point("tool.after_call")
-    committed = run.calls.committed.get(call.id)
-    if committed is not None:
+    if calls.committed and (committed := calls.committed.get(call_id)) is not None:
         return committed
-    if run.calls.unwritten and (unwritten := run.calls.unwritten.get(call.id)) is not None:
+    if calls.unwritten and (unwritten := calls.unwritten.get(call_id)) is not None:
         raise unwritten  # no answer of the tool's makes up for it
     if isinstance(result, Parked):
         return result
-    return ToolResult(call.id, result.content, result.is_error, call.name, result.outcome)
+    return ToolResult(call_id, result.content, result.is_error, call.name, result.outcome)
 
 
 def _from_host(run: Run, call: ToolCall) -> ToolResult:
@@ -349,43 +353,47 @@ def settle(
     run: Run, turn: Turn, call: ToolCall, result: ToolResult, *, recorded: bool = False
 ) -> None:
     """Record the result of a call, and show it to observers."""
-    if result.id != call.id or result.name != call.name:
-        result = msgspec.structs.replace(result, id=call.id, name=call.name)
+    call_id, name, calls = call.id, call.name, run.calls
+    if result.id != call_id or result.name != name:
+        result = msgspec.structs.replace(result, id=call_id, name=name)
     if run.redactor is not None:
         result = run.redactor.value(result)
-    turn.results[call.id] = result
-    if not recorded and call.id not in run.calls.committed:
-        coerced = run.calls.coercions.pop(call.id, ()) if run.calls.coercions else ()
-        took = run.calls.durations_ms.pop(call.id, 0.0)
-        if result.outcome == "denied" and (ready := turn.ready.get(call.id)) is not None:
+    turn.results[call_id] = result
+    outcome = result.outcome
+    if not recorded and call_id not in calls.committed:
+        coerced = calls.coercions.pop(call_id, ()) if calls.coercions else ()
+        took = calls.durations_ms.pop(call_id, 0.0)
+        if outcome == "denied" and (ready := turn.ready.get(call_id)) is not None:
             refusal = refusal_by_tool(ready, result, run.caller_name)
             run.record(refusal)
             run.emit(audit_event(refusal))
-        run.record(ToolResulted(call.id, call.name, result.outcome, result, took, coerced))
+        run.record(ToolResulted(call_id, name, outcome, result, took, coerced))
     if run.emit is not silent:
-        if (
-            call.id in run.calls.committed
-        ):  # its record was stored with its effect; nobody saw it yet
-            took = run.calls.durations_ms.pop(call.id, 0.0)
-            if result.outcome == "denied" and (ready := turn.ready.get(call.id)) is not None:
+        if call_id in calls.committed:  # its record was stored with its effect; nobody saw it yet
+            took = calls.durations_ms.pop(call_id, 0.0)
+            if outcome == "denied" and (ready := turn.ready.get(call_id)) is not None:
                 refusal = refusal_by_tool(ready, result, run.caller_name)
                 run.emit(refusal)
                 run.emit(audit_event(refusal))
-            run.emit(ToolResulted(call.id, call.name, result.outcome, result, took))
-        run.emit(ToolCallUpdate(call.id, "failed" if result.is_error else "completed"))
+            run.emit(ToolResulted(call_id, name, outcome, result, took))
+        run.emit(ToolCallUpdate(call_id, "failed" if result.is_error else "completed"))
 
 
 async def _show(run: Run, turn: Turn) -> Stop | None:
     """Pass results through `after_tool` in the order asked, as far as they have landed."""
     stop: Stop | None = None
-    calls, shown, entries = turn.calls, turn.shown, run.journal.entries
+    calls, shown, results, before = turn.calls, turn.shown, turn.results, 0
+    several = len(calls) > 1
     for call in calls:
-        if call.id in shown:
+        call_id = call.id
+        if call_id in shown:
             continue
-        result = turn.results.get(call.id)
+        result = results.get(call_id)
         if result is None:
             return stop
-        whole, before = result, len(entries)
+        whole = result
+        if several:
+            before = len(run.journal.entries)
         for after in run.plan.moments.after_tool:
             answered = await after(run, call, result)
             if type(answered) is ToolResult:
@@ -394,9 +402,9 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
                 stop = stop or answered
             elif answered is not None:
                 raise invalid_answer(after, answered, "a ToolResult, Stop or None")
-        shown[call.id] = result
-        if len(calls) > 1 and (result is not whole or len(run.journal.entries) > before):
-            run.record(ToolShown(call.id, result))
+        shown[call_id] = result
+        if several and (result is not whole or len(run.journal.entries) > before):
+            run.record(ToolShown(call_id, result))
         if stop is not None:
             return stop
     return stop
@@ -465,22 +473,23 @@ def answer(run: Run, turn: Turn) -> None:
     """Add the results to the view as one tool message, then the messages held back."""
     if not turn.open:
         return
-    shown, view = turn.shown, run.view
+    shown, results, view = turn.shown, turn.results, run.view
     ids: list[str] = []
     blocks: list[ToolResult] = []
-    changed: dict[str, ToolResult] = {}
+    changed: dict[str, ToolResult] | None = None
     for call in turn.calls:
         call_id = call.id
-        result = turn.results[call_id]
+        result = results[call_id]
         block = shown.setdefault(call_id, result)
         if block is not result:
-            changed[call_id] = block
+            changed = {**(changed or {}), call_id: block}
         ids.append(call_id)
         blocks.append(block)
-    run.record(ToolMessage(tuple(ids), changed or None))
+    run.record(ToolMessage(tuple(ids), changed))
     turn.open = False
     strand = view.strand
-    items, place = strand.items, len(strand.items) - 1
+    items = strand.items
+    place = len(items) - 1
     items.append(Message("tool", tuple(blocks)))
     # Every call of the reply has its answer here, so that nobody has to look for it again.
     if strand.audited == place and items[place] is turn.message:

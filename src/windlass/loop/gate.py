@@ -37,25 +37,26 @@ from windlass.tools.handlers import own
 async def gate(run: Run, turn: Turn) -> Suspend | None:
     """Decide every call in the order asked. Those that wait for someone park the run together."""
     waiting: Suspend | None = None
+    calls, ready, results = turn.calls, turn.ready, turn.results
     if run.emit is not silent:
-        for call in turn.calls:
-            if call.id not in turn.results:
+        for call in calls:
+            if call.id not in results:
                 run.emit(ToolCallUpdate(call.id, "pending"))
-    if len(turn.calls) > run.plan.max_calls_per_reply:
+    if len(calls) > run.plan.max_calls_per_reply:
         _refuse_excess_calls(run, turn, run.plan.max_calls_per_reply)
-    for call in turn.calls:
-        if call.id in turn.ready or call.id in turn.results:
+    for call in calls:
+        call_id = call.id
+        if call_id in ready or call_id in results:
             continue  # decided before: while the reply streamed, or by an earlier drive
-        if turn.foreseen is None or (decided := turn.foreseen.pop(call.id, None)) is None:
+        if turn.foreseen is None or (decided := turn.foreseen.pop(call_id, None)) is None:
             asks = run.plan.moments.before_tool or run.calls.questions
             decided = await decide(run, call) if asks else _allow_unasked(run, call)
-        match decided:
-            case Ready():
-                turn.ready[call.id] = decided
-            case ToolResult():
-                settle(run, turn, call, decided)
-            case Suspend():
-                waiting = waiting or decided
+        if isinstance(decided, Ready):
+            ready[call_id] = decided
+        elif isinstance(decided, ToolResult):
+            settle(run, turn, call, decided)
+        else:
+            waiting = waiting or decided
     return waiting
 
 
@@ -75,9 +76,8 @@ def _allow_unasked(run: Run, call: ToolCall) -> Ready | ToolResult:
     fits = prepare_call(run, tool, call)
     if isinstance(fits, ToolResult):
         return fits
-    changed = None if fits.arguments is call.arguments else fits.arguments
-    digest = digest_of(fits.arguments)
-    who = run.caller_name
+    changed = None if fits is call else fits.arguments
+    digest, who = digest_of(fits.arguments), run.caller_name
     entry = ToolDecided(call.id, tool.name, "allow", "default", who, digest, None, changed)
     run.record(entry)
     if run.emit is silent:

@@ -201,11 +201,12 @@ async def _ask_eagerly(run: Run) -> None:
 
 async def _request_turn(run: Run, emit: Emit) -> Turn:
     """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
-    due = len(run.view.reminders)  # what is said from here on is for the next request
-    tail = tuple([one.message for one in run.view.reminders]) if due else ()
+    view = run.view
+    due = len(view.reminders)  # what is said from here on is for the next request
+    tail = tuple([one.message for one in view.reminders]) if due else ()
     mended = 0
     while True:
-        request = Request(run.view.strand.snapshot(), run.view.frame, tail)
+        request = Request(view.strand.snapshot(), view.frame, tail)
         for shape in run.plan.moments.before_model:
             shaped = await shape(run, request)
             if shaped is not None and shaped is not request:
@@ -225,11 +226,11 @@ async def _request_turn(run: Run, emit: Emit) -> Turn:
                 raise
             continue
         if due:
-            run.view.reminders = age_reminders(run.view.reminders, due)
+            view.reminders = age_reminders(view.reminders, due)
         run.iteration += 1
         run.ledger.iterations += 1
         message = response.message
-        run.view.strand.items.append(message)
+        view.strand.items.append(message)
         if run.plan.deliberates:
             run.journal.flush()
         calls = message.tool_calls

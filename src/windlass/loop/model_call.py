@@ -128,11 +128,12 @@ async def call_model(
         response = fill_usage(model, request, response)
     if response.asides:
         call.record_asides(model, request, response.asides)
-    attempt = call.attempt
-    limit = None if attempt is None or attempt.reserve is None else attempt.reserve.limit
+    limit = None
+    if response.stop_reason == "max_tokens" and (reserve := call.reserve) is not None:
+        limit = reserve.limit
     cost = call.settle(response, model)
     call.ledger.root.count(response.usage)
-    if limit is not None and response.stop_reason == "max_tokens":
+    if limit is not None:
         response = msgspec.structs.replace(response, shortened=limit)
     if call.redactor is not None:
         message = call.redactor.value(response.message)

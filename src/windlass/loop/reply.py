@@ -55,9 +55,12 @@ def accept_reply(response: object, ids: set[str]) -> Response:
                 and message.role == "assistant"
                 and type(message.content) is tuple
                 and response.stop_reason in _REASONS
-                and message.kind is response.via is None
-                and response.shortened is response.provider is None
-                and response.asides == response.notes == ()
+                and message.kind is None
+                and response.via is None
+                and response.shortened is None
+                and response.provider is None
+                and response.asides == ()
+                and response.notes == ()
                 and type(response.attempts) is int
                 and _is_name(response.model)
                 and _is_name(response.native_id)
@@ -94,7 +97,7 @@ def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
 
 def _writable(call: ToolCall) -> bool:
     """Check quickly whether this call can be encoded and decoded again."""
-    if not (call.raw is call.opaque is call.origin is None):
+    if call.raw is not None or call.opaque is not None or call.origin is not None:
         return False
     if type(call.id) is str and type(call.name) is str and type(call.arguments) is dict:
         try:

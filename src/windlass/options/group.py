@@ -128,11 +128,9 @@ class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
         Where none of them was given, everybody gets the same group.
         """
         names, untouched = _declaration_of(cls)
-        given = names.intersection(values)
-        if given:
-            return cls(**{name: values[name] for name in given})
-        assert isinstance(untouched, cls)
-        return untouched
+        if names.isdisjoint(values):
+            return untouched  # pyright: ignore[reportReturnType] - the cache forgets whose it is
+        return cls(**{name: values[name] for name in names.intersection(values)})
 
     @classmethod
     def is_given(cls, values: Values) -> bool:

@@ -105,8 +105,7 @@ class MemoryJournal:
             raise self._closed_error()
         end, bounds = len(self.entries), self._bounds
         if end != bounds[-2]:
-            bounds.append(end)
-            bounds.append(seams.now())
+            bounds += (end, seams.now())
             if self._taking:
                 self._taking = ()
 

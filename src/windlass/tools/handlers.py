@@ -6,17 +6,20 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
+
+_CONTAINERS: Final[frozenset[type]] = frozenset({dict, list})
 
 
 def own(arguments: JsonObject) -> JsonObject:
     """Copy the arguments, which are recorded, so that a handler may change them."""
     copied = dict(arguments)
-    for key, value in arguments.items():
-        if type(value) is dict or type(value) is list:
+    # Done for every call, and most arguments are flat: a look at all of them in one step.
+    if not _CONTAINERS.isdisjoint(map(type, copied.values())):
+        for key, value in arguments.items():
             copied[key] = _copy(value)
     return copied
 
