@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, overload
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from windlass.access.caller import Caller
 from windlass.agents.subagent import agent_tool
@@ -153,18 +153,20 @@ class Agent(Generic[Deps, Output]):
         if system is not None and not callable(system):
             system = words("system", system)
         self._system = system
-        self._plans: WeakKeyDictionary[Environment, Plan] = WeakKeyDictionary()
+        self._plans: dict[int, tuple[ref[Environment], Plan]] = {}
 
     @property
     def plan(self) -> Plan:
         """The plan of its runs in the current Runtime; assembled at first use."""
         runtime = current_environment()
-        plan = self._plans.get(runtime)
-        if plan is None:
-            fixed = self._system if isinstance(self._system, str) else None
-            plan = self._plans[runtime] = assemble(
-                runtime.with_defaults(self._options), fixed, "agent"
-            )
+        known = self._plans.get(id(runtime))
+        if known is not None and known[0]() is runtime:
+            return known[1]
+        fixed = self._system if isinstance(self._system, str) else None
+        plan = assemble(runtime.with_defaults(self._options), fixed, "agent")
+        if self._plans:  # nobody asks for those of environments that are gone
+            self._plans = {key: kept for key, kept in self._plans.items() if kept[0]() is not None}
+        self._plans[id(runtime)] = (ref(runtime), plan)
         return plan
 
     @property
@@ -350,7 +352,7 @@ class Agent(Generic[Deps, Output]):
                 other._options.pop(name, None)
         elif ModelOptions.read(changed).model_tier is not None:
             other._options.pop("model", None)
-        other._system, other._plans = system, WeakKeyDictionary()
+        other._system, other._plans = system, {}
         return other
 
     override = with_

@@ -71,6 +71,7 @@ _AGENT_LIMITS: Final = Limits(iterations=_AGENT_TURNS)
 _LIMITS: Final = names_in("engine.limit_options")
 _TOOL_LAYERS: Final = names_in("engine.tool_layers")
 _COMPLETION: Final = names_in("policies.completion")
+_OF_FRAME: Final = _COMPLETION | {"output", "progress_tool", "tool_search"}
 _TURN_LIMIT: Final = names_in("policies.turn_limit.options")
 _LOOP_TOOLS_AT_ONCE: Final = 1
 _AGENT_TOOLS_AT_ONCE: Final = 16
@@ -125,7 +126,7 @@ class _Frame(msgspec.Struct, eq=False):
 
 def assemble(values: Values, system: str | None, door: str) -> Plan:
     """Build the plan of runs with these options: a model, a frame, policies."""
-    if system is not None:
+    if system is not None and not (type(system) is str and system.isascii()):
         system = words("system", system)
     given = values
     if "profile" in values:
@@ -150,7 +151,9 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     if groups.output.output is not None:
         among_words = mode == "text" or sentinel is not None
         answer = _build_answer(groups.output.output, frame, caps, among_words=among_words)
-    has_progress = _complete_frame(values, frame, mode, sentinel, prompts, search, answer)
+    has_progress = False
+    if not _OF_FRAME.isdisjoint(values):
+        has_progress = _complete_frame(values, frame, mode, sentinel, prompts, search, answer)
     if answer is not None:
         model = answer.wrap(model)
     called = _choose_mode(options, model, has_tools=True) if has_progress else mode

@@ -102,16 +102,18 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
 
     def collect_limits(self) -> dict[str, float]:
         """Return the limits that were set: a resumed run keeps them."""
+        turns, tokens, budget = self.max_iterations, self.token_budget, self.budget
         said: dict[str, float] = {}
-        if (turns := self.turns()) is not None:
+        if budget is not None:
+            turns, tokens = self.turns(), self.tokens()
+        if turns is not None:
             said["iterations"] = turns
-        if (tokens := self.tokens()) is not None:
+        if tokens is not None:
             said["tokens"] = tokens
-        if self.budget is not None:
-            if self.budget.usd is not None:
-                said["usd"] = self.budget.usd
-            if self.budget.seconds is not None:
-                said["seconds"] = self.budget.seconds
+        if budget is not None and budget.usd is not None:
+            said["usd"] = budget.usd
+        if budget is not None and budget.seconds is not None:
+            said["seconds"] = budget.seconds
         return said
 
     def build(self, usual: Limits) -> Limits:

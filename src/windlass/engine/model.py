@@ -33,9 +33,9 @@ def resolve_model(options: ModelOptions) -> Model:
     """Return the model that the options name, or the one they hold."""
     model, tier = options.model, options.model_tier
     if isinstance(model, Model):
-        for name, value in (("provider", options.provider), ("model_tier", tier)):
-            if value is not None:
-                raise ConfigError(f"{name} goes with a model's name, not with a Model object")
+        if options.provider is not None or tier is not None:
+            name = "model_tier" if options.provider is None else "provider"
+            raise ConfigError(f"{name} goes with a model's name, not with a Model object")
         if type(model.name) is not str or type(model.provider) is not str:
             raise ConfigError(
                 f"a model's provider and name are texts, not {safe_repr((model.provider, model.name))}"

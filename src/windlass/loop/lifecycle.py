@@ -57,12 +57,12 @@ def stop_for_error(run: Run, error: BaseException) -> Stop:
 
 async def end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
     """Answer what is open, let the policies close, and put the outcome on the record."""
-    turn = run.turn
+    turn, calls = run.turn, run.calls
     if isinstance(verdict, Suspend):
         if verdict is run.interruption:  # let go of on its way: its calls stay open on the record
-            if run.calls.early_reads:
+            if calls.early_reads:
                 drop_early(run)
-            if run.calls.lingering or run.calls.threads:
+            if calls.lingering or calls.threads:
                 await _last_wait(run)
         outcome = Outcome("suspended", verdict.reason)
     else:
@@ -79,9 +79,9 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
                 log.exception("a policy failed at the end of run %s", run.run_id)
                 answer(run, turn)
             run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
-        if run.calls.lingering or run.calls.threads:
+        if calls.lingering or calls.threads:
             await _last_wait(run)
-        if status == "cancelled" and (run.calls.lingering or run.calls.threads):
+        if status == "cancelled" and (calls.lingering or calls.threads):
             status = "cancelling"
         outcome = Outcome(status, verdict.reason, error, exception)
     for close in run.plan.moments.end:
@@ -95,10 +95,10 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
             for item in [item for item in run.journal.mail if item.kind == "cancel"]:
                 take_item(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
-        run.journal.stays_held = bool(run.calls.threads or run.calls.lingering)
+        run.journal.stays_held = bool(calls.threads or calls.lingering)
         run.journal.flush()
         await run.journal.durable()
-        if not (run.calls.threads or run.calls.lingering):
+        if not (calls.threads or calls.lingering):
             await run.journal.close()
     except StoreError as error:
         return await _end_again(run, error)

@@ -30,8 +30,11 @@ class NumberCheck(msgspec.Struct, frozen=True):
 
     def __call__(self, name: str, value: Any) -> Any:
         """Return the number, or raise `ConfigError`."""
-        kinds = int if self.whole else (int, float)
         most = self.high if self.high is not None else _MOST if self.whole else _LONGEST
+        is_plain = type(value) is int or (type(value) is float and not self.whole)
+        if is_plain and self.low <= value <= most:
+            return value
+        kinds = int if self.whole else (int, float)
         right = isinstance(value, kinds) and not isinstance(value, bool)
         if not right or not self.low <= value <= most:
             kind = "a whole number" if self.whole else "a number"
@@ -43,8 +46,6 @@ class NumberCheck(msgspec.Struct, frozen=True):
             elif not right and self.low < -_MOST:  # any will do
                 raise ConfigError(f"{name} is {kind}, not {safe_repr(value)}")
             raise ConfigError(f"{name} is {kind} {reach}, not {safe_repr(value)}")
-        if type(value) is int or type(value) is float:
-            return value
         return int(value) if isinstance(value, int) else float(value)  # of an enum, say
 
 

@@ -51,8 +51,8 @@ def parse_options(
             raise ConfigError(f"{name} and {own} are the same option: give one")
         option = find_option(own)
         values[own] = option.check(name, value)
-        if own != name:
-            _warn_of_alias(option, name, own)
+        if own != name and name in _deprecated_aliases(own):
+            _warn(f"{name} is now {own}")
         if option.deprecated is not None and value is not None:
             _warn(f"{name} is deprecated; use {option.deprecated}")
     return values
@@ -102,10 +102,11 @@ def unknown_option(name: object, known: Iterable[str], where: str) -> ConfigErro
     return ConfigError(f"{where} has no option {safe_repr(name)}{nearest(name, known)}")
 
 
-def _warn_of_alias(option: Option, name: str, own: str) -> None:
-    for alias in option.aliases:
-        if isinstance(alias, Alias) and alias.name == name and alias.deprecated:
-            _warn(f"{name} is now {own}")
+@cache
+def _deprecated_aliases(name: str) -> frozenset[str]:
+    """Return the other names of an option that are not to be used any more."""
+    aliases = find_option(name).aliases
+    return frozenset([each.name for each in aliases if isinstance(each, Alias) and each.deprecated])
 
 
 def _warn(message: str) -> None:
