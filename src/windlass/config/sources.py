@@ -204,6 +204,9 @@ def read_environment(
     data: JsonObject = {}
     problems: list[str] = []
     for name, shape in known.items():
+        prefix = to_variable(name, "")
+        if not any([variable.startswith(prefix) for variable in environ]):
+            continue  # the types of its fields need not be looked at
         fields = {to_variable(name, f.encode_name): f for f in msgspec.structs.fields(shape)}
         for variable in sorted(environ.keys() & fields.keys()):
             field, text = fields[variable], environ[variable]
@@ -215,7 +218,6 @@ def read_environment(
         check = _value_check(shape)
         for path, problem in check(data[name]) if check is not None and name in data else ():
             problems.append(f"environment {to_variable(name, path[0])}: {problem}")
-        prefix = to_variable(name, "")
         keys = [variable.removeprefix(prefix) for variable in fields]
         for variable in sorted(environ.keys() - fields.keys()):
             # A name nobody knows may be another program's; one that is nearly right is a mistake.

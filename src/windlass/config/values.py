@@ -35,8 +35,9 @@ def holds(data: object, path: tuple[str, ...]) -> bool:
 def leaves(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every value that is no table, with its path."""
     if isinstance(value, msgspec.Struct):
-        for field in msgspec.structs.fields(value):
-            yield from leaves(getattr(value, field.name), (*path, field.encode_name))
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        for name, encoded in names:
+            yield from leaves(getattr(value, name), (*path, encoded))
     elif is_object(value) and value:
         for key, inner in value.items():
             yield from leaves(inner, (*path, str(key)))

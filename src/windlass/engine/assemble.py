@@ -128,9 +128,7 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     """Build the plan of runs with these options: a model, a frame, policies."""
     if system is not None and not (type(system) is str and system.isascii()):
         system = words("system", system)
-    given = values
-    if "profile" in values:
-        values = with_profile(values)
+    given, values = values, with_profile(values) if "profile" in values else values
     model_options = ModelOptions.read(values)
     model = resolve_model(model_options)
     values = with_defaults(values, model)

@@ -162,9 +162,10 @@ else:  # a rule may set the fields of a row; the others stay unset
             ("model_match", str),
             ("version_min", Version | None, None),
             *(
-                (field.name, field.type | msgspec.UnsetType, msgspec.UNSET)
-                for field in msgspec.structs.fields(Capabilities)
-                if field.name != "known"
+                # as text: types are looked up when the first rule is read
+                (name, f"{annotation} | msgspec.UnsetType", msgspec.UNSET)
+                for name, annotation in Capabilities.__annotations__.items()
+                if name != "known"
             ),
         ],
         namespace={"__post_init__": _check, "__doc__": "One rule of the capability matrix."},
