@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.loop.budget_trees import play_seed
-from windlass.engine import driver
+from windlass.engine import driver, resume
 from windlass.events import CallReserved, JournalEntry
 from windlass.loop.ledger import Ledger, Reserve
 from windlass.loop.spend import Spending
@@ -37,6 +37,7 @@ def children_forgotten(patch: pytest.MonkeyPatch) -> Iterator[None]:
     async def nothing(*_: Any) -> None: ...
 
     patch.setattr(driver, "read_children", nothing)
+    patch.setattr(resume, "read_children", nothing)
     yield
 
 
