@@ -179,7 +179,7 @@ _HOMES = {
     "policies.turn_limit.options": ("IterationBudget",),
     "redaction.redactor": ("Secret",),
     "resources.audit": ("AuditRow",),
-    "resources.conversation": ("ConversationResource", "ConversationTurn"),
+    "resources.conversation_rows": ("ConversationResource", "ConversationTurn"),
     "resources.fields": ("field",),
     "resources.query": ("Page", "Query"),
     "resources.reflect": ("reflect",),

@@ -207,8 +207,8 @@ from windlass.policies.tool_narrowing import ToolSurfaceNarrowing as ToolSurface
 from windlass.policies.turn_limit.options import IterationBudget as IterationBudget
 from windlass.redaction.redactor import Secret as Secret
 from windlass.resources.audit import AuditRow as AuditRow
-from windlass.resources.conversation import ConversationResource as ConversationResource
-from windlass.resources.conversation import ConversationTurn as ConversationTurn
+from windlass.resources.conversation_rows import ConversationResource as ConversationResource
+from windlass.resources.conversation_rows import ConversationTurn as ConversationTurn
 from windlass.resources.fields import field as field
 from windlass.resources.query import Page as Page
 from windlass.resources.query import Query as Query

@@ -71,7 +71,7 @@ def test_all_and_by_session(windlass, waiting):
         (("approve", "x", "--all"), "one of them"),
         (("approve", "zzz"), "nothing waits for an answer under 'zzz'"),
         (("show", "zzz"), "nothing waits for an answer under 'zzz'"),
-        (("aprove",), "Did you mean 'approve'"),
+        (("aprove",), "did you mean 'approve'"),
     ],
 )
 def test_what_cannot_be_meant(windlass, waiting, args, words):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from windlass import __version__
+from windlass.cli import groups
 
 
 def test_models_lists_prices_and_whose_key_is_set(windlass, monkeypatch: pytest.MonkeyPatch):
@@ -104,16 +105,51 @@ def test_every_command_explains_itself(windlass, command: str):
     assert done.stdout.startswith(f"Usage: windlass {command}".rstrip())
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["run", "--help"]])
+GROUPS = ("sessions", "approvals", "plan", "audit", "config")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["sessions", "resume", "--help"],
+        *[[group] for group in GROUPS],
+        *[[group, "--help"] for group in GROUPS],
+    ],
+    ids=" ".join,
+)
 def test_help_loads_nothing_heavy(args: list[str]):
     code = (
-        "import sys\nfrom windlass.cli.main import cli\n"
-        f"cli.main({args!r}, standalone_mode=False)\n"
+        "import sys\nfrom contextlib import suppress\nimport click\nfrom windlass.cli.main import cli\n"
+        "with suppress(click.exceptions.NoArgsIsHelpError):\n"
+        f"    cli.main({args!r}, standalone_mode=False)\n"
         "heavy = ('rich', 'aiohttp', 'msgspec', 'asyncio', 'sqlite3', 'pydantic')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_list_of_a_group_says_what_its_commands_say(windlass, group: str):
+    table = getattr(groups, group).table
+    for name, (_, words) in table.items():
+        shown = " ".join(windlass(group, name, "--help").stdout.split())
+        assert words in shown, name
+    shown = windlass(group, code=2).output
+    assert all(f"  {name} " in shown for name in table)
+
+
+def test_listing_sessions_does_not_load_transcripts(project: Path):
+    code = (
+        "import sys\nfrom windlass.cli.main import cli\n"
+        "cli.main(['sessions', 'list'], standalone_mode=False)\n"
+        "print('windlass.engine.transcript' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
 
 
 @pytest.mark.parametrize(

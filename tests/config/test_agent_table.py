@@ -13,8 +13,9 @@ import windlass as w
 from windlass.config import loader, project
 from windlass.config.sections import registered_sections, resolve_sections
 from windlass.config.sources import read_layer
-from windlass.engine.agent_config import AgentConfig, with_agent_options
+from windlass.engine.agent_defaults import with_agent_options
 from windlass.errors import ConfigError
+from windlass.options.agent_config import AgentConfig
 from windlass.options.index import ALIASES, GROUPS, NAMES, OF_A_RUN
 from windlass.options.parse import find_option, parse_options
 from windlass.testing import call, scripted

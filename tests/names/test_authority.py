@@ -24,7 +24,7 @@ from windlass.events import JournalEntry
 from windlass.generate.api import FinishReason
 from windlass.generate.options import GenerateOptions
 from windlass.resources import audit
-from windlass.resources.conversation import ConversationTurn
+from windlass.resources.conversation_rows import ConversationTurn
 from windlass.resources.row import HOOKS, VERBS
 from windlass.store import model_calls
 from windlass.testing import call, scripted

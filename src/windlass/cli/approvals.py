@@ -15,8 +15,7 @@ from windlass.access.caller import Caller
 from windlass.cli import text as words
 from windlass.cli.console import out
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import store_option
+from windlass.cli.options import json_option, store_option
 from windlass.cli.store_location import find_place, match
 from windlass.sessions.approvals import answer, find_approval
 from windlass.sessions.approvals import approvals as list_approvals
@@ -43,16 +42,7 @@ for_option = click.option(
 by_option = click.option("--by", metavar="NAME", help="Who answers; your user name if not given.")
 
 
-@click.group()
-def approvals() -> None:
-    """List, show, approve and deny calls that wait for approval.
-
-    An ID may be cut to as much of its beginning as tells it from all others. An answer is kept with
-    the session: `windlass sessions resume` goes on with it, now or tomorrow.
-    """
-
-
-@approvals.command("list")
+@click.command("list")
 @store_option
 @session_option
 @json_option
@@ -84,7 +74,7 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
             _print_details(one)
 
 
-@approvals.command()
+@click.command()
 @click.argument("id")
 @store_option
 @json_option
@@ -117,7 +107,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
     click.echo(words.json_text(one.arguments))
 
 
-@approvals.command()
+@click.command()
 @ids_argument
 @all_option
 @session_option
@@ -141,7 +131,7 @@ def approve(
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
 
-@approvals.command()
+@click.command()
 @ids_argument
 @click.option("--reason", metavar="WORDS", help="What the model is told.")
 @all_option

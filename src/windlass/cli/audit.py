@@ -19,9 +19,8 @@ from windlass.cli import text as words
 from windlass.cli.console import err, out
 from windlass.cli.cost import when
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import at_place, store_option
-from windlass.cli.store_location import find_place, pick
+from windlass.cli.options import json_option, store_option
+from windlass.cli.store_location import at_place, find_place, pick
 from windlass.cli.text import clean, json_text
 from windlass.config.loader import load
 from windlass.errors import NoSuchSession
@@ -40,17 +39,7 @@ tenant_option = click.option("--tenant", metavar="NAME", help="Of this tenant al
 session_option = click.option("--session", metavar="ID", help="Of this session alone.")
 
 
-@click.group()
-def audit() -> None:
-    """What agents did, and whether the record of it is whole.
-
-    \b
-      windlass audit query --caller ann --since 7d     every tool call of hers
-      windlass audit verify --anchor seals.jsonl       was anything changed?
-    """
-
-
-@audit.command()
+@click.command()
 @tenant_option
 @session_option
 @anchor_option
@@ -117,7 +106,7 @@ def _show(report: AuditReport) -> None:
         paper.line((f"{found} in {', '.join(counts)}", "bold"))
 
 
-@audit.command()
+@click.command()
 @tenant_option
 @click.option("--caller", metavar="NAME", help="Who asked.")
 @click.option("--request", metavar="ID", help="In which request, as the host names it.")
@@ -204,7 +193,7 @@ def _did(entry: AuditEntry) -> str:
     return "; ".join(said) or f"arguments {(entry.digest or '-')[:16]}"
 
 
-@audit.command()
+@click.command()
 @anchor_option
 @store_option
 @json_option

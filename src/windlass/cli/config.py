@@ -19,12 +19,7 @@ from windlass.models.registry.registry import build_registry
 _LONGEST = 40  # characters of a value in a table
 
 
-@click.group()
-def config() -> None:
-    """Show or check the settings that apply here."""
-
-
-@config.command("show")
+@click.command("show")
 @json_option
 @debug_option
 def show(as_json: bool) -> None:
@@ -65,7 +60,7 @@ def _short(value: str) -> str:
     return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
 
 
-@config.command("check")
+@click.command("check")
 @click.argument("path", required=False)
 @debug_option
 def check(path: str | None) -> None:

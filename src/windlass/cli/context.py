@@ -11,8 +11,8 @@ import msgspec
 
 from windlass.cli.console import out
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import on_session, store_option
+from windlass.cli.options import json_option, store_option
+from windlass.cli.store_location import on_session
 from windlass.json_types import JsonObject
 from windlass.models.registry.prices import lookup
 from windlass.replay.context import read_request_context

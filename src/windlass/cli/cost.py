@@ -12,9 +12,8 @@ from windlass import seams
 from windlass.cli import text as words
 from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import at_place, store_option
-from windlass.cli.store_location import find_place
+from windlass.cli.options import json_option, store_option
+from windlass.cli.store_location import at_place, find_place
 from windlass.cli.text import age, clean
 from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject

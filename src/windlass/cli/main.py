@@ -24,17 +24,17 @@ _COMMANDS = {
     "run": ("windlass.cli.run:run", "Run an agent on a task and watch it work."),
     "chat": ("windlass.cli.run:chat", "Talk with an agent, turn by turn, in one session."),
     "sessions": (
-        "windlass.cli.sessions:sessions",
+        "windlass.cli.groups:sessions",
         "List, show, resume, export and remove sessions.",
     ),
     "approvals": (
-        "windlass.cli.approvals:approvals",
+        "windlass.cli.groups:approvals",
         "Calls that wait for a yes: list, show, approve, deny.",
     ),
-    "plan": ("windlass.cli.plan:plan", "What a preview would do: show it, approve all of it."),
+    "plan": ("windlass.cli.groups:plan", "What a preview would do: show it, approve all of it."),
     "undo": ("windlass.cli.undo:undo", "Undo what a session did, where its tools know how."),
     "audit": (
-        "windlass.cli.audit:audit",
+        "windlass.cli.groups:audit",
         "What agents did, and whether the record of it is whole.",
     ),
     "trace": ("windlass.cli.trace:trace", "Draw a session: turns, bars on a time axis, costs."),
@@ -53,7 +53,7 @@ _COMMANDS = {
         "windlass.cli.trust:trust",
         "Let a project's windlass.toml say more than it may by itself.",
     ),
-    "config": ("windlass.cli.config:config", "Show or check the settings that apply here."),
+    "config": ("windlass.cli.groups:config", "Show or check the settings that apply here."),
     "demo": (
         "windlass.cli.demo.show:demo",
         "A refund that survives SIGKILL: offline, no key, seconds.",

@@ -73,6 +73,8 @@ _OWN_FLAGS = (
 _RESUME = click.option(
     "--resume", metavar="ID", help="Go on with a session that was killed, cancelled or parked."
 )
+store_option = click.option("--store", metavar="URL|FILE", help="Where sessions are kept.")
+id_argument = click.argument("id")
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 
 

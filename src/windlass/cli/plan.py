@@ -14,8 +14,8 @@ from windlass.cli import text as words
 from windlass.cli.approvals import by_option, user_name
 from windlass.cli.console import out
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import id_argument, on_session, store_option
+from windlass.cli.options import id_argument, json_option, store_option
+from windlass.cli.store_location import on_session
 from windlass.sessions.effect_plans import approve_plan, plan_of
 
 if TYPE_CHECKING:
@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     from windlass.store.base import Store
 
 
-@click.group()
-def plan() -> None:
-    """Show and approve what `windlass run --preview` has planned.
-
-    One run may then do exactly this, once: `windlass run "…" --plan ID`.
-    """
-
-
-@plan.command()
+@click.command()
 @id_argument
 @store_option
 @json_option
@@ -46,7 +38,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-@plan.command()
+@click.command()
 @id_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option(

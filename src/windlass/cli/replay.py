@@ -11,8 +11,8 @@ from windlass.cli import text as words
 from windlass.cli.console import out
 from windlass.cli.imports import load_tools, read_system
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import on_session, store_option
+from windlass.cli.options import json_option, store_option
+from windlass.cli.store_location import on_session
 from windlass.cli.text import clean, one_line
 from windlass.engine.environment import Environment
 from windlass.json_types import JsonObject

@@ -1,4 +1,4 @@
-"""`windlass run` and `windlass chat`: the commands, which import their work when called."""
+"""`windlass run`, `chat` and `sessions resume`: commands that import their work when called."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from windlass.cli.options import CommandOptions, agent_options, json_option
+from windlass.cli.options import CommandOptions, agent_options, id_argument, json_option
 
 
 @click.command()
@@ -36,9 +36,7 @@ def run(task: str | None, chosen: CommandOptions, as_json: bool, stream: bool, q
         task = sys.stdin.read().strip()
     if task is not None and not task.strip() and chosen.resume is None:
         raise click.UsageError("the TASK is empty")
-    from windlass.cli.session_run import work_on
-
-    work_on(task or None, chosen, as_json=as_json, stream=stream, quiet=quiet)
+    _run_task(task or None, chosen, as_json=as_json, stream=stream, quiet=quiet)
 
 
 @click.command()
@@ -53,3 +51,27 @@ def chat(chosen: CommandOptions) -> None:
     from windlass.cli.chat import talk
 
     talk(chosen)
+
+
+@click.command()
+@id_argument
+@click.argument("task", required=False)
+@agent_options(begins=False)
+@json_option
+def resume(id: str, task: str | None, chosen: CommandOptions, as_json: bool) -> None:
+    """Go on with a session that was killed, cancelled or parked; the same as run --resume ID."""
+    _run_task(task, chosen._replace(resume=id), as_json=as_json)
+
+
+def _run_task(
+    task: str | None,
+    chosen: CommandOptions,
+    *,
+    as_json: bool,
+    stream: bool = False,
+    quiet: bool = False,
+) -> None:
+    # Loads all that runs an agent: not for a help text.
+    from windlass.cli.session_run import work_on
+
+    work_on(task, chosen, as_json=as_json, stream=stream, quiet=quiet)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from windlass.config.loader import load
 from windlass.config.trust import user_folder
@@ -21,6 +22,8 @@ from windlass.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from windlass.store.base import SessionInfo, Store
+
+T = TypeVar("T")
 
 FOLDER = ".windlass"
 FILE = "sessions.db"
@@ -184,3 +187,36 @@ def _record(record: Path) -> None:
             pass
     finally:
         beside.unlink(missing_ok=True)
+
+
+def at_place(
+    place: Place, work: Callable[[Store], Coroutine[Any, Any, T]], *, writes: bool = False
+) -> T:
+    """Open the store, for reading only unless the work `writes`; work on it, close it."""
+
+    async def inside() -> T:
+        home = place.open(read_only=not writes)
+        try:
+            return await work(home)
+        finally:
+            await home.aclose()
+
+    return asyncio.run(inside())
+
+
+def on_session(
+    store: str | None,
+    id: str,
+    work: Callable[[Store, str], Coroutine[Any, Any, T]],
+    *,
+    writes: bool = False,
+) -> T:
+    """Find the session and work on it."""
+    place = find_place(store)
+    if not place.exists:
+        raise NoSuchSession(f"no session {id!r}: nothing is kept in {place.shown}")
+
+    async def find_and_run(home: Store) -> T:
+        return await work(home, await match(home, id))
+
+    return at_place(place, find_and_run, writes=writes)

@@ -10,8 +10,8 @@ import click
 
 from windlass.cli.console import out
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import on_session, store_option
+from windlass.cli.options import json_option, store_option
+from windlass.cli.store_location import on_session
 from windlass.cli.text import clean
 from windlass.errors import ConfigError
 from windlass.files import open_private

@@ -14,8 +14,8 @@ from windlass.cli.approvals import by_option, user_name
 from windlass.cli.console import out
 from windlass.cli.imports import import_object, load_tools
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option
-from windlass.cli.sessions import id_argument, on_session, store_option
+from windlass.cli.options import id_argument, json_option, store_option
+from windlass.cli.store_location import on_session
 from windlass.config.loader import load
 from windlass.engine.environment import Environment
 from windlass.json_types import JsonObject

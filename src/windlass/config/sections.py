@@ -17,7 +17,7 @@ _sections: dict[str, type[msgspec.Struct] | str] = {
     "capabilities": "windlass.models.registry.capabilities:Table",
     "roles": "windlass.access.roles:RolesConfig",
     "audit": "windlass.audit.anchors:AuditConfig",
-    "agent": "windlass.engine.agent_config:AgentConfig",
+    "agent": "windlass.options.agent_config:AgentConfig",
 }
 
 

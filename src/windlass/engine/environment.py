@@ -25,7 +25,7 @@ from windlass.access.caller import Caller
 from windlass.access.roles import Roles, RolesConfig, as_roles
 from windlass.audit.anchors import Anchor, AuditAnchor, AuditConfig, FileAnchor, as_anchor
 from windlass.config.loader import Config, load
-from windlass.engine.agent_config import read_agent_options, with_agent_options
+from windlass.engine.agent_defaults import read_agent_options, with_agent_options
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject, as_given
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits

@@ -11,7 +11,7 @@ from windlass.access.roles import Roles
 from windlass.engine.tool_roles import RoleTool
 from windlass.errors import ConfigError
 from windlass.redaction.redactor import Redactor
-from windlass.resources.conversation import ConversationResource, ConversationTurn
+from windlass.resources.conversation_rows import ConversationResource, ConversationTurn
 from windlass.resources.registry import Resources
 from windlass.resources.resource import Resource
 from windlass.resources.service import ResourceService

@@ -17,7 +17,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolResult
-from windlass.resources.conversation import (
+from windlass.resources.conversation_rows import (
     ConversationResource,
     ConversationTurn,
     messages_in,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from windlass.engine.keywords import LoopOptions
 
 if TYPE_CHECKING:
-    from windlass.resources.conversation import ConversationResource
+    from windlass.resources.conversation_rows import ConversationResource
 
 
 class GenerateOpts(LoopOptions, total=False):

@@ -30,7 +30,7 @@ from tests.hostile.authority.shop import (
 )
 from windlass.cli.main import cli
 from windlass.messages import Message
-from windlass.resources.conversation import ConversationResource, ConversationTurn
+from windlass.resources.conversation_rows import ConversationResource, ConversationTurn
 from windlass.testing import call, scripted
 
 ANNS = w.Caller("mallory", (), "acme")  # of ann's tenant, and not ann

@@ -9,8 +9,9 @@ import msgspec
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.models.base import Model
-from windlass.options.checks import check_struct, no_key, number, one_of, optional, text
+from windlass.options.checks import check_struct, no_key, number, one_of
 from windlass.options.group import Check, Option, OptionGroup
+from windlass.policies.model_check import check_model
 
 
 class SlidingWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,10 +37,6 @@ class CustomStrategy(msgspec.Struct, frozen=True, kw_only=True):
 ContextStrategy: TypeAlias = SlidingWindow | Summarize | CustomStrategy
 
 
-def _check_model(name: str, value: Any) -> Any:
-    return value if isinstance(value, Model) else text(name, value)
-
-
 def _check_function(name: str, value: Any) -> Any:
     if not callable(value):
         raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
@@ -50,7 +47,7 @@ _FIELDS: dict[str, tuple[type[msgspec.Struct], dict[str, Check]]] = {
     "sliding-window": (SlidingWindow, {"max_turns": number(-(2**63), whole=True)}),
     "summarize": (
         Summarize,
-        {"max_tokens": number(1, whole=True), "summary_model": optional(_check_model)},
+        {"max_tokens": number(1, whole=True), "summary_model": check_model},
     ),
     "custom": (CustomStrategy, {"compress": _check_function}),
 }

@@ -10,6 +10,7 @@ from windlass.models.base import Model
 from windlass.options.checks import number, one_of, optional, text
 from windlass.options.group import Option, OptionGroup, OptionStruct, struct
 from windlass.policies.loop_state import LoopState
+from windlass.policies.model_check import check_model
 
 FALLBACK = "The task is not finished yet. Go on with what is missing."
 SYSTEM = (
@@ -21,13 +22,6 @@ SYSTEM = (
 _check_count = number(1, whole=True)
 _check_amount = number(0, whole=True)
 _check_cap = optional(_check_amount)
-
-
-def check_model(name: str, value: Any) -> Any:
-    """Check a model: its name, an object, or None for the run's own."""
-    if value is None or isinstance(value, Model):
-        return value
-    return text(name, value)
 
 
 def _check_when(name: str, value: Any) -> Any:

@@ -19,7 +19,7 @@ from windlass.options.prompts import Words, choose_prompt
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.facts import tally
 from windlass.policies.judges.judge import consult, words
-from windlass.policies.judges.options import check_model
+from windlass.policies.model_check import check_model
 
 VERDICT: dict[str, Any] = {
     "type": "object",

@@ -9,13 +9,8 @@ from windlass.json_types import JsonObject
 from windlass.models.base import Model
 from windlass.options.checks import boolean, number, optional, text
 from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+from windlass.policies.model_check import check_model
 from windlass.policies.scratchpad.pad import as_data, read_pad
-
-
-def _check_model(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, Model):
-        return value
-    return text(name, value)
 
 
 def _check_initial(name: str, value: Any) -> JsonObject | None:
@@ -27,7 +22,7 @@ class Reorganizer(OptionStruct, frozen=True, kw_only=True):
 
     provider: Annotated[str | None, Option(optional(text))] = None
     """The provider of its model."""
-    model: Annotated[str | Model | None, Option(_check_model)] = None
+    model: Annotated[str | Model | None, Option(check_model)] = None
     """Its model; None: the run's own."""
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
-import os
 import sys
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -17,14 +14,11 @@ from windlass.cli import text as words
 from windlass.cli import timeline
 from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
-from windlass.cli.options import CommandOptions, agent_options, json_option
-from windlass.cli.store_location import find_place, match, pick
+from windlass.cli.options import id_argument, json_option, store_option
+from windlass.cli.store_location import at_place, find_place, on_session, pick
 from windlass.cli.text import age
 from windlass.config.loader import BUILT_IN, load
-from windlass.engine import transcript
-from windlass.errors import NoSuchSession
 from windlass.events import Replied, as_dict
-from windlass.files import open_private
 from windlass.json_types import JsonObject
 from windlass.store.open import StoreConfig
 
@@ -32,21 +26,8 @@ if TYPE_CHECKING:
     from windlass.cli.store_location import Place
     from windlass.store.base import SessionInfo, Store
 
-T = TypeVar("T")
 
-store_option = click.option("--store", metavar="URL|FILE", help="Where sessions are kept.")
-id_argument = click.argument("id")
-
-
-@click.group()
-def sessions() -> None:
-    """List, show, resume, export and remove sessions.
-
-    An ID may be cut to as much of its beginning as tells it from all others.
-    """
-
-
-@sessions.command("list")
+@click.command("list")
 @store_option
 @click.option(
     "--limit",
@@ -87,7 +68,7 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
         out().line((f"and {len(infos) - limit} more; --limit {len(infos)} lists them all", "dim"))
 
 
-@sessions.command()
+@click.command()
 @id_argument
 @store_option
 @click.option("--full", is_flag=True, help="Do not cut long text.")
@@ -109,54 +90,7 @@ def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
     timeline.show(paper, entries, full=full)
 
 
-@sessions.command()
-@click.argument("id")
-@click.argument("task", required=False)
-@agent_options(begins=False)
-@json_option
-def resume(id: str, task: str | None, chosen: CommandOptions, as_json: bool) -> None:
-    """Resume a session that was killed, cancelled or parked; the same as run --resume ID."""
-    # Loads all that runs an agent, which the other commands do not need.
-    from windlass.cli.session_run import work_on
-
-    work_on(task, chosen._replace(resume=id), as_json=as_json)
-
-
-@sessions.command()
-@id_argument
-@store_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "json", "text"]),
-    default="jsonl",
-    help="The journal line by line, the transcript as JSON, or the conversation as text.",
-)
-@click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
-@debug_option
-def export(id: str, store: str | None, form: str, output: str | None) -> None:
-    """Export a session: every journal entry as a line of JSON."""
-
-    async def read(home: Store, session_id: str) -> Any:
-        return await home.read(session_id)
-
-    entries = on_session(store, id, read)
-    if form == "jsonl":
-        text = transcript.export_jsonl(entries)
-    elif form == "json":
-        text = words.json_text(transcript.transcript_of(entries)) + "\n"
-    else:
-        text = transcript.transcript_render_visible(transcript.transcript_of(entries)) + "\n"
-        text = words.clean(text)
-    if output is not None and output != "-":
-        with os.fdopen(open_private(output, linked_folders=True), "w", encoding="utf-8") as file:
-            file.write(text)
-        click.echo(f"{words.count(len(entries), 'entry', 'entries')} written to {output}", err=True)
-        return
-    sys.stdout.write(words.safe_json(text) if form == "jsonl" else text)
-
-
-@sessions.command()
+@click.command()
 @store_option
 @click.option("--older-than", metavar="AGE", help="30d, 12h, 2w; default: keep_days of [store].")
 @click.option("--dry-run", is_flag=True, help="Only say which.")
@@ -178,7 +112,7 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
     out().line((f"{words.count(len(gone), 'session')} {outcome}", "dim"))
 
 
-@sessions.command()
+@click.command()
 @id_argument
 @store_option
 @json_option
@@ -200,7 +134,7 @@ def verify(id: str, store: str | None, as_json: bool) -> None:
     )
 
 
-@sessions.command()
+@click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @store_option
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -224,39 +158,6 @@ def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
 
 
 # --------------------------------------------------------------------------- how
-
-
-def at_place(
-    place: Place, work: Callable[[Store], Coroutine[Any, Any, T]], *, writes: bool = False
-) -> T:
-    """Open the store, for reading only unless the work `writes`; work on it, close it."""
-
-    async def inside() -> T:
-        home = place.open(read_only=not writes)
-        try:
-            return await work(home)
-        finally:
-            await home.aclose()
-
-    return asyncio.run(inside())
-
-
-def on_session(
-    store: str | None,
-    id: str,
-    work: Callable[[Store, str], Coroutine[Any, Any, T]],
-    *,
-    writes: bool = False,
-) -> T:
-    """Find the session and work on it."""
-    place = find_place(store)
-    if not place.exists:
-        raise NoSuchSession(f"no session {id!r}: nothing is kept in {place.shown}")
-
-    async def find_and_run(home: Store) -> T:
-        return await work(home, await match(home, id))
-
-    return at_place(place, find_and_run, writes=writes)
 
 
 def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:

@@ -1,0 +1,151 @@
+"""Groups of commands: their names and help, without the commands themselves.
+
+`windlass approvals` without a command prints this list; what a command needs is loaded when it is called.
+"""
+
+from __future__ import annotations
+
+import click
+
+from windlass.cli.lazy import LazyGroup
+
+
+class _Sessions(LazyGroup):
+    """The commands of `windlass sessions`."""
+
+    table = {
+        "list": ("windlass.cli.sessions.commands:list_", "List all sessions, the latest first."),
+        "show": (
+            "windlass.cli.sessions.commands:show",
+            "Show what happened in a session: its turns, calls, decisions and results.",
+        ),
+        "resume": (
+            "windlass.cli.run:resume",
+            "Go on with a session that was killed, cancelled or parked; the same as run --resume ID.",
+        ),
+        "export": (
+            "windlass.cli.sessions.export:export",
+            "Export a session: every journal entry as a line of JSON.",
+        ),
+        "prune": (
+            "windlass.cli.sessions.commands:prune",
+            "Delete sessions that were not used for some time.",
+        ),
+        "verify": (
+            "windlass.cli.sessions.commands:verify",
+            "Check that nothing of a session's record was changed: follow its chain of hashes.",
+        ),
+        "delete": (
+            "windlass.cli.sessions.commands:delete",
+            "Remove sessions and everything recorded of them.",
+        ),
+    }
+
+
+@click.group(cls=_Sessions)
+def sessions() -> None:
+    """List, show, resume, export and remove sessions.
+
+    An ID may be cut to as much of its beginning as tells it from all others.
+    """
+
+
+class _Approvals(LazyGroup):
+    """The commands of `windlass approvals`."""
+
+    table = {
+        "list": ("windlass.cli.approvals:list_", "List what waits for an answer."),
+        "show": (
+            "windlass.cli.approvals:show",
+            "Show one call that waits: its arguments whole, the rule that asks, and why.",
+        ),
+        "approve": (
+            "windlass.cli.approvals:approve",
+            "Approve calls: each may run, once, as it is.",
+        ),
+        "deny": (
+            "windlass.cli.approvals:deny",
+            "Deny calls: they do not run, and the model is told.",
+        ),
+    }
+
+
+@click.group(cls=_Approvals)
+def approvals() -> None:
+    """List, show, approve and deny calls that wait for approval.
+
+    An ID may be cut to as much of its beginning as tells it from all others. An answer is kept with
+    the session: `windlass sessions resume` goes on with it, now or tomorrow.
+    """
+
+
+class _Plan(LazyGroup):
+    """The commands of `windlass plan`."""
+
+    table = {
+        "show": (
+            "windlass.cli.plan:show",
+            "Show the effects of a plan: each call, and the rows it would change if known.",
+        ),
+        "approve": (
+            "windlass.cli.plan:approve",
+            "Approve all effects of a plan, as they are shown.",
+        ),
+    }
+
+
+@click.group(cls=_Plan)
+def plan() -> None:
+    """Show and approve what `windlass run --preview` has planned.
+
+    One run may then do exactly this, once: `windlass run "…" --plan ID`.
+    """
+
+
+class _Audit(LazyGroup):
+    """The commands of `windlass audit`."""
+
+    table = {
+        "verify": (
+            "windlass.cli.audit:verify",
+            "Was anything on record changed, removed, added or put back? One line for each finding.",
+        ),
+        "query": (
+            "windlass.cli.audit:query",
+            "What did this agent do: every tool call that fits, the newest first.",
+        ),
+        "seal": (
+            "windlass.cli.audit:seal",
+            "Seal now all that has moved since its last seal, and anchor the seals.",
+        ),
+    }
+
+
+@click.group(cls=_Audit)
+def audit() -> None:
+    """What agents did, and whether the record of it is whole.
+
+    \b
+      windlass audit query --caller ann --since 7d     every tool call of hers
+      windlass audit verify --anchor seals.jsonl       was anything changed?
+    """
+
+
+class _Config(LazyGroup):
+    """The commands of `windlass config`."""
+
+    table = {
+        "show": (
+            "windlass.cli.config:show",
+            "Show every effective setting and where it comes from; secrets are masked.",
+        ),
+        "check": (
+            "windlass.cli.config:check",
+            "Look for mistakes in PATH, or in everything that applies here.",
+        ),
+    }
+
+
+@click.group(cls=_Config)
+def config() -> None:
+    """Show or check the settings that apply here."""

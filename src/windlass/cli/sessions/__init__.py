@@ -1,0 +1,1 @@
+"""`windlass sessions`: what is kept, and what to do with it."""

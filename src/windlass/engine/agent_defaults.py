@@ -1,0 +1,58 @@
+"""Defaults of agents from `[agent]` in `windlass.toml`, below the options of code.
+
+Code has the last word: an option that it gives counts, and so does a profile.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.config.loader import Config
+from windlass.engine.limit_options import PROFILES, LimitOptions
+from windlass.json_types import JsonObject
+from windlass.loop.ledger import Limits
+from windlass.options.agent_config import SECTION, AgentConfig
+from windlass.options.group import Values
+from windlass.options.index import CHOICES
+from windlass.options.parse import parse_options
+
+
+def read_agent_options(config: Config) -> Values:
+    """Return the options that `[agent]` gives, checked, under their own names."""
+    if not config.document(SECTION).data[SECTION]:
+        return {}
+    table = config.get(AgentConfig)
+    given = {name: getattr(table, name) for name in table.__struct_fields__}
+    given = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    return parse_options(given, "agent", f"[{SECTION}]")
+
+
+def with_agent_options(options: JsonObject, defaults: Values) -> JsonObject:
+    """Return options of code, and below them the defaults that do not contradict them."""
+    decided = {CHOICES[name] for name in options if name in CHOICES}
+    usual = {name: value for name, value in defaults.items() if CHOICES.get(name) not in decided}
+    profile = LimitOptions.read(options).profile
+    if profile is not None:
+        usual = {name: value for name, value in usual.items() if name not in PROFILES[profile]}
+    limits = _merge_limits(options, usual)
+    return {**usual, **options, **limits}
+
+
+def _merge_limits(options: JsonObject, usual: JsonObject) -> JsonObject:
+    """Merge limits one by one: those of code count, and of the others none is lost.
+
+    What says the same by another name is taken out of the defaults.
+    """
+    given, below = LimitOptions.read(options), LimitOptions.read(usual)
+    limits = below.limits
+    if given.turns() is not None:
+        usual.pop("max_iterations", None)
+        limits = msgspec.structs.replace(limits, iterations=None)
+    if given.tokens() is not None:
+        usual.pop("token_budget", None)
+        limits = msgspec.structs.replace(limits, tokens=None)
+    if below.budget is None:
+        return {}
+    mine = {name: getattr(given.limits, name) for name in Limits.__struct_fields__}
+    mine = {name: value for name, value in mine.items() if value is not None}
+    return {"budget": msgspec.structs.replace(limits, **mine)}
