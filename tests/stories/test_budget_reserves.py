@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import windlass as w
@@ -16,7 +17,7 @@ from windlass import seams
 from windlass.callers import compose, with_fallback, with_retry, with_shadow
 from windlass.engine.environment import current_store
 from windlass.errors import Overloaded
-from windlass.events import Replied, ReplyFailed
+from windlass.events import IterationStart, Replied, ReplyFailed, RunStarted
 from windlass.store.base import Store
 from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
@@ -372,6 +373,26 @@ async def test_lost_call_of_a_run_that_is_resumed_counts_once(tmp_path: Path):
         books = [one.usage.total_tokens for one in await scope.store.calls()]
         assert sorted(books) == sorted(paid) and len(paid) == 2
         assert await reserved(scope.store) == []
+
+
+async def test_reserve_whose_outcome_is_in_the_journal_is_released_by_a_resume():
+    """The process died after the reply was stored, and before what was held was taken off."""
+    store = current_store()
+    async with runtime(store):
+        journal = await store.open("s")
+        journal.append(RunStarted("r", "agent", "local", "scripted", "scripted"))
+        journal.append(IterationStart(1))
+        said = w.Message("assistant", (w.ToolCall("c", "add", {"a": 1, "b": 1}),))
+        journal.append(Replied(said, w.Usage(5, 5), "tool_use", "scripted", "scripted", 0, "f"))
+        await journal.close()
+        held = w.ModelCall(at=seams.now(), provider="p", model="m", output_tokens=900)
+        held = msgspec.structs.replace(held, session="s", outcome="reserved")
+        await store.reserve_call(held, None)
+        out = await w.Agent(
+            scripted("ok", usage=w.Usage(5, 5)), tools=[add], max_tokens=MOST - 200
+        ).resume("s")
+        assert out.status == "done" and await reserved(store) == []
+        assert (await store.spent(0.0))[0] == 20
 
 
 async def test_turns_of_a_run_are_reserved_one_by_one():

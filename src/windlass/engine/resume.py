@@ -81,7 +81,8 @@ async def resume_run(
         run.reframe(run.plan.frame, "resume")
         run.journal.flush()
         await run.journal.durable()  # else a run that dies at once would never be given up
-        if state.has_lost_calls:
+        per = request.environment.ledger.period
+        if state.has_lost_calls or (state.driving and per is not None):
             await request.environment.store.release_calls(run.session_id)
         run.interruption = give_up(run, state, at, attempt, run.plan.resume_attempts)
         return Start(run, at, finish)

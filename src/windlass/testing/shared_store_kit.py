@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
+import msgspec
 import pytest
 
 from windlass.errors import (
@@ -21,7 +23,7 @@ from windlass.errors import (
 from windlass.events import FORMAT, InboxTaken, RunEnded, RunResumed, RunStarted
 from windlass.store import holder as holders
 from windlass.store.base import Store
-from windlass.store.model_calls import SpendingLimit
+from windlass.store.model_calls import ReservedCall, SpendingLimit
 from windlass.testing.answers_kit import answer, question
 from windlass.testing.model_calls_kit import reserved_call
 from windlass.testing.store_kit import StoreKit
@@ -115,6 +117,32 @@ class SharedStoreKit(StoreKit):
             assert len(kept) == 3 == len(set(kept))
             await one.record_calls([], kept)  # also those of the other
             assert await two.calls() == []
+
+    async def test_reserves_see_every_call_whoever_recorded_it(self, tmp_path: Path) -> None:
+        limit = SpendingLimit(since=5.0, tokens=10**9)
+        random, held = Random(7), list[ReservedCall]()
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            for step in range(60):
+                store, tokens = random.choice((one, two)), random.randrange(1, 9)
+                at = random.choice((4.0, 10.0))
+                match random.randrange(4):
+                    case 0:
+                        call = msgspec.structs.replace(reserved_call(tokens), outcome="ok", at=at)
+                        await store.record_calls([call])
+                    case 1 if held:
+                        place = held.pop(random.randrange(len(held)))
+                        done = msgspec.structs.replace(reserved_call(tokens), outcome="ok")
+                        await store.record_calls([done][: step % 2], [place])
+                    case kind:
+                        known = [c for c in await store.calls() if c.at >= 5.0]
+                        before = sum(c.input_tokens for c in known)
+                        old = held.pop() if held and kind == 2 else None
+                        answer = await store.reserve_call(reserved_call(tokens), limit, old)
+                        assert answer.place is not None
+                        held.append(answer.place)
+                        after = sum(c.input_tokens for c in await store.calls() if c.at >= 5.0)
+                        assert answer.tokens == after - tokens
+                        assert old is not None or answer.tokens == before
 
     async def test_the_later_writer_wins_and_the_earlier_touches_nothing(
         self, tmp_path: Path

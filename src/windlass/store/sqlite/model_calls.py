@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.errors import Corrupt
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
@@ -235,6 +235,9 @@ def begin(connection: sqlite3.Connection, session: str, entries: Iterable[Journa
 
 # --------------------------------------------------------------------------- calls under way
 
+MADE = f" AND coalesce(outcome, '') <> '{RESERVED}'"  # calls that are not only reserved
+MOST_RESERVED = 1000  # that are read again by number; SQLite takes no more than some 30,000
+
 _HELD = (
     "SELECT input_tokens + output_tokens, cost_usd FROM windlass_calls"
     f" WHERE n = ? AND at = ? AND outcome = '{RESERVED}'"
@@ -263,27 +266,67 @@ def release_session(connection: sqlite3.Connection, session_id: str) -> None:
     release(connection, [ReservedCall(*row) for row in found])
 
 
+class RunningSum(NamedTuple):
+    """The sum of the calls from a time on up to one of them, so that later ones are added to it.
+
+    Calls that were made stay as they are. Reserved ones come and go: of those only the numbers are
+    known, and they are read again.
+    """
+
+    since: float
+    number: int = 0  # of the last call in it
+    tokens: int = 0
+    usd: float = 0.0
+    reserved: tuple[int, ...] = ()  # up to that one
+
+
+def sum_further(connection: sqlite3.Connection, known: RunningSum) -> tuple[RunningSum, int, float]:
+    """Add what came since; with it, the tokens and dollars of all calls, also of reserved ones."""
+    since, number = known.since, known.number
+    last, tokens, usd = connection.execute(
+        "SELECT coalesce(max(n), ?), coalesce(sum(input_tokens + output_tokens), 0),"
+        f" coalesce(sum(cost_usd), 0) FROM windlass_calls WHERE n > ? AND at >= ?{MADE}",
+        (number, number, since),
+    ).fetchone()
+    # Without a number that no call has, SQLite would look at all calls where none is reserved.
+    again = (0, *known.reserved)
+    marks = ", ".join("?" * len(again))
+    reserved = connection.execute(
+        "SELECT n, input_tokens + output_tokens, cost_usd FROM windlass_calls"
+        f" WHERE (n > ? OR n IN ({marks})) AND at >= ? AND outcome = '{RESERVED}'",
+        (number, *again, since),
+    ).fetchall()
+    numbers = tuple([row[0] for row in reserved if row[0] < last])
+    tokens, usd = tokens + known.tokens, usd + known.usd
+    further = RunningSum(since, last, tokens, usd, numbers)
+    if len(numbers) > MOST_RESERVED:
+        further = RunningSum(since)
+    held = sum([row[1] for row in reserved]), sum([row[2] for row in reserved])
+    return further, int(tokens + held[0]), float(usd + held[1])
+
+
 def reserve(
     connection: sqlite3.Connection,
     call: ModelCall,
     limit: SpendingLimit | None,
     replaces: ReservedCall | None,
-) -> ReserveAnswer:
+    known: RunningSum,
+) -> tuple[ReserveAnswer, RunningSum]:
     """Record a call before it is made, if the limit leaves room for it."""
-    tokens, usd = (
-        (0, 0.0) if limit is None else sum_spending(connection, limit.since, reserved=True)
-    )
+    tokens, usd = 0, 0.0
+    if limit is not None:
+        known, tokens, usd = sum_further(connection, known)
     if replaces is not None and limit is not None and replaces.at >= limit.since:
         own = connection.execute(_HELD, replaces).fetchone()
         if own is not None:
             tokens, usd = tokens - own[0], usd - own[1]
     if limit is not None and not limit.allows(tokens, usd, call):
-        return ReserveAnswer(None, tokens, usd)
+        return ReserveAnswer(None, tokens, usd), known
     if replaces is not None:
         release(connection, (replaces,))
     record(connection, (call,))
     [number] = connection.execute("SELECT last_insert_rowid()").fetchone()
-    return ReserveAnswer(ReservedCall(number, call.at), tokens, usd)
+    return ReserveAnswer(ReservedCall(number, call.at), tokens, usd), known
 
 
 # --------------------------------------------------------------------------- reading
@@ -315,15 +358,9 @@ SPENT = (
 )
 
 
-MADE = f" AND coalesce(outcome, '') <> '{RESERVED}'"  # calls that are not only reserved
-
-
-def sum_spending(
-    connection: sqlite3.Connection, since: float, *, reserved: bool = False
-) -> tuple[int, float]:
-    """Sum the tokens and dollars of the calls from this time on, or also of those reserved."""
-    which = "" if reserved else MADE
-    tokens, usd = connection.execute(f"{SPENT}?{which}", (since,)).fetchone()
+def sum_spending(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
+    """Sum the tokens and dollars of the calls made from this time on."""
+    tokens, usd = connection.execute(f"{SPENT}?{MADE}", (since,)).fetchone()
     return int(tokens), float(usd)
 
 

@@ -79,6 +79,7 @@ class SqliteStore(ServedStore):
         self._reader: sqlite3.Connection | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._ready = False
+        self._running: model_calls.RunningSum | None = None  # of the calls that are recorded
 
     def require_id(self, identify: Callable[[Path], str]) -> None:
         """Open the file only if it has the id that `identify(path)` returns; a new one gets it."""
@@ -259,7 +260,16 @@ class SqliteStore(ServedStore):
     ) -> ReserveAnswer:
         """Record a call before it is made, if the limit leaves room for it."""
         written.encode_value(call, "a model call")
-        return await self._write(lambda db: model_calls.reserve(db, call, limit, replaces))
+        since = 0.0 if limit is None else limit.since
+        known = self._running
+        if known is None or known.since != since:
+            known = model_calls.RunningSum(since)
+        answer, further = await self._write(
+            lambda db: model_calls.reserve(db, call, limit, replaces, known)
+        )
+        if limit is not None:  # what it has read is committed
+            self._running = further
+        return answer
 
     async def release_calls(self, session_id: str) -> None:
         """Remove what is reserved for the calls of a session."""
