@@ -28,7 +28,7 @@ def describe_value(value: Value) -> str:
         "unnamed": f"from {value.source}, in a record that the user did not name",
         **_ORIGINS,
     }
-    return f"{value.argument} = {value.shown} ({value.role}): {words[value.origin]}"
+    return f"{value.argument} = {value.value} ({value.role}): {words[value.origin]}"
 
 
 def describe_question(

@@ -10,17 +10,29 @@ ItemKind: TypeAlias = Literal["address", "link", "code"]
 _LINK: Final = re.compile(
     r"\b(?:https?|ftp|file|data|javascript)[:：]\S+|\bwww\.\S+", re.IGNORECASE
 )
-_EMAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
 _HANDLE: Final = re.compile(r"(?<![\w@/.])@[\w][\w.-]{1,}")
+#: Endings of host names; two letters are a country, unless a file may end like that.
+_ENDINGS: Final = (
+    "com net org info biz name dev app xyz example test shop store site online club live link click "
+    "top pro cloud tech email support help services group team world zone page news media blog space "
+    "website life today company center digital finance money bank pay agency solutions network systems "
+    "software download win bid loan vip ltd inc"
+)
 _HOST: Final = re.compile(
-    r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?:com|net|org|io|dev|app|info|biz|co|ai|me|xyz|example|test|[a-z]{2})"
-    r"(?![\w.-]*[\w(])(?:/\S*)?",
+    r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?!(?:md|py|rs|sh|ts|js|go|rb|pl|cc|so)\b(?!/))"
+    rf"(?:{'|'.join(_ENDINGS.split())}|[a-z]{{2}})(?![\w-]|\.\w|\()(?:/\S*)?",
     re.IGNORECASE,
 )
+_SPELLED_EMAIL: Final = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}\s?(?:\(at\)|\[at\]|\bat\b)\s?[\w-]+\s?(?:\(dot\)|\[dot\]|\[\.\]|\bdot\b)\s?\w+",
+    re.IGNORECASE,
+)
+_LOCAL_PHONE: Final = re.compile(r"(?<![\w.,:-])0\d{1,4}[ /-]\d{2,}(?:[ /-]?\d{2,})*(?!\w)")
 _PHONE: Final = re.compile(r"(?<![\w.])(?:\+|00)\d[\d ()/-]{6,}\d")
 _IBAN: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}\b")
 _CODE: Final = re.compile(
-    r"(?<![\w.-])(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{7,}(?![\w-])|(?<![\w.,-])\d{9,}(?![\w,-])",
+    r"(?<![\w.-])(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{6,}(?![\w-])|(?<![\w.,-])\d{9,}(?![\w,-])",
     re.IGNORECASE,
 )
 _TRAILING: Final = ".,;:!?)]}>'\""
@@ -43,6 +55,8 @@ def find_items(text: str) -> list[Item]:
         ("address", _HANDLE),
         ("code", _IBAN),
         ("address", _PHONE),
+        ("address", _LOCAL_PHONE),
+        ("address", _SPELLED_EMAIL),
         ("link", _HOST),
         ("code", _CODE),
     )
@@ -54,3 +68,16 @@ def find_items(text: str) -> list[Item]:
             taken[start:end] = b"\1" * (end - start)
             found.append(Item(kind, match.group().rstrip(_TRAILING)))
     return found
+
+
+_SPACED_CODE: Final = re.compile(
+    r"(?<![\w])(?=[A-Z0-9+ -]{0,40}\d)[A-Z0-9+](?:[ -]?[A-Z0-9]){6,40}(?![\w])"
+)
+
+
+def find_codes(text: str, *, whole: bool = False) -> frozenset[str]:
+    """Return the long codes and phone numbers of a text without their spaces; `whole`: it is one."""
+    if whole:
+        match = _SPACED_CODE.fullmatch(text.strip())
+        return frozenset() if match is None else frozenset({re.sub(r"[ -]", "", match.group())})
+    return frozenset(re.sub(r"[ -]", "", match.group()) for match in _SPACED_CODE.finditer(text))

@@ -7,19 +7,21 @@ trusted origin where its record is about something that the user named.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
 
 from windlass.access.flow.labels import Trust
-from windlass.access.flow.mentions import parse_number
+from windlass.access.flow.numbers import parse_number
 from windlass.access.flow.tokens import fold_words, split_name
 from windlass.json_types import is_mapping, is_sequence
 
 _MOST_RECORDS: Final = 5_000  # of a result; what is beyond is not trusted
-RUN: Final = 5  # words in a row by which it is noticed that a text was taken over
+_START: Final = re.compile(r"[=:<>~(/]")
+RUN: Final = 4  # words in a row by which it is noticed that a text was taken over
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 
 
@@ -35,6 +37,8 @@ class Record(msgspec.Struct):
     is_only: bool = False  # and it is all that was found
     is_named: bool = False  # a name that the user said stands in it, or is its key
     key: str = ""
+    starts: tuple[str, ...] = ()
+    own_words: frozenset[str] = frozenset()  # that no other record of its result has
     text: str = ""
 
     def __post_init__(self) -> None:
@@ -44,6 +48,11 @@ class Record(msgspec.Struct):
     def is_lookup(self) -> bool:
         """Whether its values are of trusted origin: the user named what it is about."""
         return self.trust == "trusted" and (self.is_named or self.is_only)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the user named what it was found in: its values may be passed on, as words."""
+        return self.trust == "trusted" and self.is_asked
 
     @property
     def is_hidden(self) -> bool:
@@ -61,6 +70,7 @@ class Piece(NamedTuple):
     words: tuple[str, ...]
     key: str = ""
     trust: Trust | None = None
+    starts: tuple[str, ...] = ()  # the first words of its lines
 
 
 def split_records(text: str, fields: Mapping[str, Trust] | None = None) -> list[Piece]:
@@ -77,7 +87,12 @@ def split_records(text: str, fields: Mapping[str, Trust] | None = None) -> list[
     paragraphs = _PARAGRAPH.split(stripped)
     if len(paragraphs) == 1:
         paragraphs = stripped.split("\n")
-    return [Piece(words) for words in map(fold_words, paragraphs[:_MOST_RECORDS]) if words]
+    return [_read_paragraph(one) for one in paragraphs[:_MOST_RECORDS] if fold_words(one)]
+
+
+def _read_paragraph(text: str) -> Piece:
+    lines = [words[0] for words in map(fold_words, text.split("\n")) if words]
+    return Piece(fold_words(text), starts=tuple(lines))
 
 
 def _walk(value: object, path: tuple[str, ...], fields: Mapping[str, Trust]) -> Iterator[Piece]:
@@ -114,18 +129,29 @@ def _leaf_words(value: object) -> Iterator[str]:
         yield str(value).casefold()
 
 
+def find_own_words(pieces: Sequence[Piece]) -> list[frozenset[str]]:
+    """Return for each record the words that no other record of the result has."""
+    if len(pieces) < 2:
+        return [frozenset() for _ in pieces]
+    counts = Counter([word for piece in pieces for word in set(piece.words)])
+    return [frozenset([word for word in piece.words if counts[word] == 1]) for piece in pieces]
+
+
 class RecordIndex:
     """All records of a session, found by their words: a value costs the same among 10 or 1,000."""
 
     def __init__(self, above: RecordIndex | None = None) -> None:
         self.records: list[Record] = []
         self._by_word: dict[str, list[Record]] = {}
+        self._by_start: dict[str, list[Record]] = {}
         self._runs: dict[tuple[str, ...], Record] = {}
         self._above = above  # the records of whoever handed the work on
 
     def add(self, record: Record) -> None:
         """Take a record into the index."""
         self.records.append(record)
+        for start in record.starts or record.words[:1]:
+            self._by_start.setdefault(_START.split(start)[0], []).append(record)
         for word in dict.fromkeys(record.words):
             self._by_word.setdefault(word, []).append(record)
             number = parse_number(word)
@@ -147,6 +173,14 @@ class RecordIndex:
                 yield record
         if self._above is not None:
             yield from self._above.find(value)
+
+    def find_start(self, line: str) -> Iterator[Record]:
+        """Yield the records that begin as a line does: `msgspec==0.19.0` as `msgspec==0.18.6`."""
+        words = fold_words(line)
+        if words:
+            yield from self._by_start.get(_START.split(words[0])[0], ())
+        if self._above is not None:
+            yield from self._above.find_start(line)
 
     def find_number(self, value: str) -> Iterator[Record]:
         """Yield the records that hold a number, however it is written there."""

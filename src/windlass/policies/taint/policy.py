@@ -8,10 +8,9 @@ from typing import Final
 import msgspec
 
 from windlass.access.facts import kind_of_argument
-from windlass.access.flow.actions import action_of
+from windlass.access.flow.call_values import Known
 from windlass.access.flow.decide import (
     Decision,
-    Known,
     Target,
     decide_call,
     decide_read,
@@ -127,11 +126,6 @@ class FlowControl(Policy[TaintState]):
         )
         targets = _targets_of(call, tool)
         is_answered = bool(targets) and all([target in seen.allowed for target in targets])
-        if is_answered:
-            # Whoever allowed these targets has asked for the action too.
-            order = f"the user did not ask to {action_of(call.name)} anything"
-            reasons = tuple([reason for reason in decision.reasons if reason != order])
-            decision = decision._replace(reasons=reasons)
         if decision.asks:
             return self._hold_call(call, untrusted, decision, targets)
         if is_answered or any([value.origin == "approved" for value in decision.values]):

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from windlass.access.flow.decide import TRUSTED, Known, Target, decide_call, named_targets
+from windlass.access.flow.call_values import Known
+from windlass.access.flow.decide import Target, is_lookup_named, named_targets
 from windlass.access.flow.labels import TaintState, ToolFlow
-from windlass.access.flow.records import Record, RecordIndex, split_records
+from windlass.access.flow.records import Record, RecordIndex, find_own_words, split_records
 from windlass.access.flow.tokens import fold_words
 from windlass.access.flow.words import UserWords
 from windlass.events import (
@@ -103,7 +104,7 @@ class SeenValues:
                 self._said.append(said)
                 self.words = UserWords(self._said)
                 for record in self.records.records:
-                    record.is_named = self._names(record.words, record.key)
+                    record.is_named = self._names(record)
 
     def _without_results(self, text: str) -> str:
         """Take out results that are written in a message, as calls in text format have them.
@@ -142,7 +143,7 @@ class SeenValues:
         labelled = self.find_tool(name)
         if labelled is None:  # nobody here knows what it was
             self.untrusted.setdefault(name, call_id)
-            self._add(result.text, name, call_id, None, asked=False)
+            self._add(result.text, name, call_id, None)
             return
         flow = labelled.flow
         if "reads_untrusted" in flow.labels:
@@ -153,16 +154,26 @@ class SeenValues:
         asked = False
         if flow.trust != "untrusted" and call is not None and call.arguments:
             known = Known(self.words, host, self.records)
-            keys = decide_call(
+            asked = is_lookup_named(
                 name, labelled.tool.parameters, labelled.annotations, call.arguments, known
             )
-            # words count here too: they say what is looked up
-            asked = not keys.asks and bool(keys.values)
-            asked = asked and all([value.origin in TRUSTED for value in keys.values])
+        everything = (
+            asked
+            and call is not None
+            and any([self.words.wants_all_of(str(value)) for value in call.arguments.values()])
+        )
         repeated = frozenset[str]()
         if not asked and call is not None:
             repeated = frozenset(_words_in(call.arguments))
-        self._add(result.text, name, call_id, flow, asked=asked, repeated=repeated)
+        self._add(
+            result.text,
+            name,
+            call_id,
+            flow,
+            asked=asked,
+            everything=everything,
+            repeated=repeated,
+        )
 
     def _add(
         self,
@@ -171,16 +182,20 @@ class SeenValues:
         call_id: str,
         flow: ToolFlow | None,
         *,
-        asked: bool,
+        asked: bool = False,
+        everything: bool = False,
         repeated: frozenset[str] = frozenset(),
     ) -> None:
         """Add the records of a result; `repeated` are the words of a question nobody vouches for."""
         pieces = split_records(text, None if flow is None else flow.fields)
         is_only = asked and len([piece for piece in pieces if piece.trust is None]) == 1
-        for words, key, labelled in pieces:
-            trust = labelled or ("untrusted" if flow is None else flow.trust or "trusted")
+        own_words = find_own_words(pieces)
+        for piece, own in zip(pieces, own_words, strict=True):
+            words = piece.words
+            trust = piece.trust or ("untrusted" if flow is None else flow.trust or "trusted")
             if trust == "trusted" and not repeated.isdisjoint(words):
-                words = self._without_repeated(words, key, repeated)
+                words = self._without_repeated(words, piece.key, repeated)
+                own = own - repeated
             record = Record(
                 words,
                 tool,
@@ -188,10 +203,12 @@ class SeenValues:
                 trust=trust,
                 is_private=flow is not None and "reads_private" in flow.labels,
                 is_asked=asked,
-                is_only=is_only,
-                is_named=self._names(words, key),
-                key=key,
+                is_only=is_only or everything,
+                key=piece.key,
+                starts=piece.starts,
+                own_words=own,
             )
+            record.is_named = self._names(record)
             self.records.add(record)
 
     def _without_repeated(
@@ -201,14 +218,20 @@ class SeenValues:
 
         "Nothing was found for Ann eve@evil.example" tells of no Ann with this address.
         """
-        if self._names(tuple([word for word in words if word not in repeated]), key):
+        others = tuple([word for word in words if word not in repeated])
+        if self.words.names_any_of(others) or self.words.says_key(key):
             return words
         return tuple(
             ["" if word in repeated and not self.words.says(word) else word for word in words]
         )
 
-    def _names(self, words: tuple[str, ...], key: str) -> bool:
-        return self.words.names_any_of(words) or self.words.says_key(key)
+    def _names(self, record: Record) -> bool:
+        words = self.words
+        return (
+            words.names_any_of(record.words)
+            or words.says_key(record.key)
+            or words.says_any_key(record.own_words)
+        )
 
 
 def _words_in(value: object) -> Iterator[str]:
