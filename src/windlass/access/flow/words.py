@@ -253,7 +253,7 @@ class UserWords:
             return [place for place in found[0] if not self._is_negated(place)]
         if len(parts) > 1 or len(value) < 4:
             return []
-        ending = stem(parts[0])
+        ending = stem("".join(parts))
         return [place for place, word in enumerate(self._words) if word.endswith(ending)]
 
     def _is_negated(self, place: int) -> bool:
