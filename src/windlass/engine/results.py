@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
@@ -183,14 +184,11 @@ class RunResult:
     @property
     def final_text(self) -> str:
         """The last answer alone."""
-        entries, sentinel = self._run.journal.entries, self._sentinel
-        for index in range(len(entries) - 1, self._run.first_entry - 1, -1):
-            entry = entries[index]
-            if type(entry) not in _SPOKEN:
-                continue
-            message = _assistant(entry)
-            if message is not None and (seen := visible(message.text, sentinel)):
-                return seen
+        entries = self._run.journal.entries
+        for entry in islice(reversed(entries), len(entries) - self._run.first_entry):
+            if type(entry) in _SPOKEN and (message := _assistant(entry)) is not None:
+                if seen := visible(message.text, self._sentinel):
+                    return seen
         return ""
 
     @cached_property
