@@ -61,11 +61,11 @@ class _Approvals(LazyGroup):
         ),
         "approve": (
             "windlass.cli.approvals:approve",
-            "Approve calls: each may run, once, as it is.",
+            "Approve calls: each may run as it is; with --for session, others on its targets too.",
         ),
         "deny": (
             "windlass.cli.approvals:deny",
-            "Deny calls: they do not run, and the model is told.",
+            "Deny calls: they do not run, and the model is told; with --for session, never again.",
         ),
     }
 
