@@ -16,6 +16,7 @@ from bench import (
     context,
     crowd,
     durable,
+    flow,
     idle_context,
     judgement,
     peers,
@@ -89,6 +90,10 @@ def _judgement() -> tuple[list[Row], int]:
     return asyncio.run(judgement.rows()), judgement.IDLE.entries_proved
 
 
+def _flow() -> tuple[list[Row], int]:
+    return asyncio.run(flow.rows()), flow.entries_proved[0]
+
+
 def _context() -> tuple[list[Row], int]:
     cut = asyncio.run(context.rows())
     return cut + asyncio.run(idle_context.rows()), idle_context.IDLE.entries_proved
@@ -115,6 +120,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "prefix": lambda: (prefix.rows(), 0),
     "vault": lambda: (asyncio.run(vault.rows()), 0),
     "judgement": _judgement,
+    "flow": _flow,
     "context": _context,
     "long": _long_tasks,
 }

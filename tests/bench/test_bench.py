@@ -13,6 +13,7 @@ from bench import (
     context,
     crowd,
     durable,
+    flow,
     idle_context,
     judgement,
     ours,
@@ -200,9 +201,10 @@ async def test_every_part_runs(tmp_path, monkeypatch):
     found += await vault.rows()
     found += await context.rows(1, 0.0)
     found += await idle_context.rows(1, 0.0, (3, 5))
+    found += await flow.rows(1, 0.0, 3)
     for side in ("bare", "ours"):
         assert (await crowd.measure(side, 5, 3)).cpu > 0
-    assert len(found) == 26 and all(row.measured > 0 for row in found)
+    assert len(found) == 28 and all(row.measured > 0 for row in found)
 
 
 @pytest.mark.parametrize("wire", prefix.WIRES, ids=lambda wire: wire.name)

@@ -43,7 +43,7 @@ from windlass.engine.ownership import (
     with_owner,
 )
 from windlass.errors import NoSuchSession, SessionHeld, StaleWriter, TestBroken
-from windlass.events import Reminded, RunEnded, RunStarted
+from windlass.events import Reminded, RunEnded, RunStarted, SessionOpened
 from windlass.loop.abort import Abort
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
@@ -130,7 +130,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         for policy in plan.policies:
             for model in policy.models:
                 environment.learn(model)
-        if self.parent_id is None:
+        opened = journal.entries[0]
+        if self.parent_id is None and isinstance(opened, SessionOpened) and opened.parent_id:
             plan = keep_bound(plan, journal.entries)
         run = Run(
             plan,

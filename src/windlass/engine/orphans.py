@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from windlass.events import JournalEntry, Remembered, SessionOpened
+from windlass.events import JournalEntry, Remembered
 from windlass.loop.plan import Plan
 
 
@@ -14,9 +14,6 @@ def keep_bound(plan: Plan, entries: Sequence[JournalEntry]) -> Plan:
 
     The parent's policies are not there, so what they left in the journal is what is known of it.
     """
-    opened = entries[0] if entries else None
-    if type(opened) is not SessionOpened or opened.parent_id is None:
-        return plan
     if not any([_is_from_parent(entry) for entry in entries]):
         return plan
     # loaded only here: most runs have no use for it

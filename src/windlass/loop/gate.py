@@ -49,7 +49,8 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
         if call_id in ready or call_id in results:
             continue  # decided before: while the reply streamed, or by an earlier drive
         if turn.foreseen is None or (decided := turn.foreseen.pop(call_id, None)) is None:
-            asks = run.plan.moments.before_tool or run.calls.questions
+            asking = run.plan.moments.before_tool
+            asks = run.calls.questions or (asking and not _is_passed(run, call))
             decided = await decide(run, call) if asks else _allow_unasked(run, call)
         if isinstance(decided, Ready):
             ready[call_id] = decided
@@ -58,6 +59,10 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
         else:
             waiting = waiting or decided
     return waiting
+
+
+def _is_passed(run: Run, call: ToolCall) -> bool:
+    return all([method.__self__.passes(run, call) for method in run.plan.moments.before_tool])
 
 
 def _refuse_excess_calls(run: Run, turn: Turn, limit: int) -> None:

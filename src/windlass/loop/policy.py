@@ -90,6 +90,13 @@ class Policy(Generic[Memory]):
         those that `decides`. Each policy changes a call once at most.
         """
 
+    def passes(self, run: Run, call: ToolCall) -> bool:
+        """Return whether `before_tool` would let a call run as it is; quick, and False if in doubt.
+
+        A call that all policies pass is not reviewed: nobody asks, refuses or changes it.
+        """
+        return False
+
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
         """Return what the model sees of the result."""
         return result

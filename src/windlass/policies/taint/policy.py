@@ -104,6 +104,13 @@ class FlowControl(Policy[TaintState]):
             if known is not mine:
                 run.remember(self, known)
 
+    def passes(self, run: Run, call: ToolCall) -> bool:
+        """Calls without effects whose arguments hold no text carry nothing out."""
+        tool = run.tools.get(call.name)
+        if tool is None or self._label(run, tool).flow.acts:
+            return False
+        return not any([isinstance(value, str) for value in call.arguments.values()])
+
     async def before_tool(self, run: Run, call: ToolCall) -> Refused | Ask | Granted | None:
         tool = self._label(run, run.tools[call.name])
         if self._is_ignored(tool):
@@ -162,7 +169,9 @@ class FlowControl(Policy[TaintState]):
         """Note what a call has touched; what a sub-agent touched, its parent has."""
         tool = run.tools.get(call.name)
         if tool is not None and result.outcome not in ("denied", "not_run"):
-            self._add_labels(run, self._label(run, tool).flow.labels, call.name)
+            labels = self._label(run, tool).flow.labels
+            if labels:
+                self._add_labels(run, labels, call.name)
             if tool.annotations.get("kind") == "agent":
                 await self._learn(run, child_session_id(run.session_id, call.id))
         return result
