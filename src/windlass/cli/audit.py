@@ -55,7 +55,7 @@ def verify(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Was anything on record changed, removed, added or put back? One line for each finding.
+    """Check whether the record was changed, cut or restored; print one line per finding.
 
     Exit code 1 if so. Without an anchor it also says what would not show.
     """
@@ -128,7 +128,7 @@ def _show(report: AuditReport) -> None:
 @json_option
 @debug_option
 def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> None:
-    """What did this agent do: every tool call that fits, the newest first.
+    """List every tool call that matches, the newest first.
 
     `--tenant ""` are those without a tenant.
     """
@@ -175,7 +175,7 @@ def _list(page: AuditPage) -> None:
 
 
 def _did(entry: AuditEntry) -> str:
-    """What was changed, or else the digest of what was asked."""
+    """Describe what was changed, or else the digest of the request."""
     said: list[str] = []
     for change in entry.changes:
         diff: JsonObject = change.get("diff") or {}
@@ -199,7 +199,7 @@ def _did(entry: AuditEntry) -> str:
 @json_option
 @debug_option
 def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
-    """Seal now all that has moved since its last seal, and anchor the seals."""
+    """Seal now all that has changed since its last seal, and anchor the seals."""
     place, kept = find_place(store), _anchor(anchor)
     if not place.exists:
         err().line(f"nothing is kept in {place.shown}")
@@ -228,7 +228,7 @@ def _anchor(given: str | None) -> FileAnchor | None:
 
 
 async def _resolve_session(home: Store, wanted: str) -> str:
-    """A session's id from its beginning; of one that is gone only the whole id is known."""
+    """Find a session's id by its beginning; of a deleted one the whole id is needed."""
     infos = await home.sessions()
     try:
         return pick(infos, wanted)

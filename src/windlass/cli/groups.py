@@ -108,22 +108,22 @@ class _Audit(LazyGroup):
     table = {
         "verify": (
             "windlass.cli.audit:verify",
-            "Was anything on record changed, removed, added or put back? One line for each finding.",
+            "Check whether the record was changed, cut or restored; print one line per finding.",
         ),
         "query": (
             "windlass.cli.audit:query",
-            "What did this agent do: every tool call that fits, the newest first.",
+            "List every tool call that matches, the newest first.",
         ),
         "seal": (
             "windlass.cli.audit:seal",
-            "Seal now all that has moved since its last seal, and anchor the seals.",
+            "Seal now all that has changed since its last seal, and anchor the seals.",
         ),
     }
 
 
 @click.group(cls=_Audit)
 def audit() -> None:
-    """What agents did, and whether the record of it is whole.
+    """Query, verify and seal the record of what agents did.
 
     \b
       windlass audit query --caller ann --since 7d     every tool call of hers

@@ -29,34 +29,37 @@ _COMMANDS = {
     ),
     "approvals": (
         "windlass.cli.groups:approvals",
-        "Calls that wait for a yes: list, show, approve, deny.",
+        "List, show, approve and deny calls that wait for approval.",
     ),
-    "plan": ("windlass.cli.groups:plan", "What a preview would do: show it, approve all of it."),
+    "plan": ("windlass.cli.groups:plan", "Show and approve what a preview has planned."),
     "undo": ("windlass.cli.undo:undo", "Undo what a session did, where its tools know how."),
     "audit": (
         "windlass.cli.groups:audit",
-        "What agents did, and whether the record of it is whole.",
+        "Query, verify and seal the record of what agents did.",
     ),
     "trace": ("windlass.cli.trace:trace", "Draw a session: turns, bars on a time axis, costs."),
     "context": (
         "windlass.cli.context:context",
-        "What the model saw in a turn, and what it did not.",
+        "Show what the model saw in a turn, and what it did not.",
     ),
     "replay": ("windlass.cli.replay:replay", "Run a journal again; stop where a request differs."),
-    "cost": ("windlass.cli.cost:cost", "What model calls took and cost: by day, model, tenant, …"),
-    "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
+    "cost": ("windlass.cli.cost:cost", "Sum up what model calls used and cost: by day, model, …"),
+    "models": (
+        "windlass.cli.models:models",
+        "List known models and prices; `doctor` examines one.",
+    ),
     "lint": (
         "windlass.cli.lint.command:lint",
-        "Deprecated options, wrong settings, histories nobody takes.",
+        "Find deprecated options, wrong settings, too many tools.",
     ),
     "trust": (
         "windlass.cli.trust:trust",
-        "Let a project's windlass.toml say more than it may by itself.",
+        "Trust a project's windlass.toml, as it is now.",
     ),
     "config": ("windlass.cli.groups:config", "Show or check the settings that apply here."),
     "demo": (
         "windlass.cli.demo.show:demo",
-        "A refund that survives SIGKILL: offline, no key, seconds.",
+        "Show a refund that survives SIGKILL: offline, no key.",
     ),
 }
 DEBUG = "windlass.debug"

@@ -112,7 +112,7 @@ def _text(content: bytes, path: Path) -> tuple[str, str]:
 
 
 def parse(text: str, label: str) -> tuple[JsonObject, str]:
-    """The tables of the text, or what is wrong with it: `parse("[store]", "windlass.toml")`."""
+    """Parse TOML, or return what is wrong: `parse("[store]", "windlass.toml")`."""
     if re.search(_LONG_KEY, text):  # the parser's time grows with the square of its parts
         return {}, f"{label}: a key has more than {DEEPEST_KEY} parts"
     import tomllib  # most projects have no file

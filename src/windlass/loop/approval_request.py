@@ -143,7 +143,7 @@ def version(tool: Tool) -> str:
 
 
 class RecordedAnswer(msgspec.Struct, frozen=True):
-    """An answer on record, to the question of these sources; `unfit` says why it does not count now."""
+    """A recorded answer to the question of these sources; `unfit` tells why it does not count."""
 
     verdict: Decision
     sources: list[Source]

@@ -24,7 +24,7 @@ from windlass.tools.tool import Tool
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A refusal, and whose it is; None: the arguments do not fit."""
+    """A refusal, and its policy; None if the arguments do not fit."""
 
     rule: str | None
     answer: Refused | ToolResult

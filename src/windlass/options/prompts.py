@@ -20,7 +20,7 @@ Words: TypeAlias = str | Callable[[], str | Awaitable[str]]
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """A prompt of ours: its text, the values it may name in braces, and those that it must."""
+    """A built-in prompt: its text, the values it may name in braces, and required ones."""
 
     default: str
     values: tuple[str, ...] = ()
