@@ -575,6 +575,7 @@ AUTHORITY: dict[str, Pool] = {
             {},
             {"mode": "refuse"},
             {"trust_prompt": True, "unlabelled": "harmless"},
+            {"roles": {"x": {"to": "target"}}, "results": {"x": "secret"}},
             w.Taint(),
             None,
         ],

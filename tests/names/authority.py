@@ -129,7 +129,13 @@ OPTIONS: dict[str, dict[str, object]] = {
         "request_permission": lambda call: True,
         "guards": False,
     },
-    "taint": {"mode": "refuse", "trust_prompt": False, "unlabelled": "harmless"},
+    "taint": {
+        "mode": "refuse",
+        "trust_prompt": False,
+        "unlabelled": "harmless",
+        "roles": {"x": {"to": "target"}},
+        "results": {"x": {"text": "untrusted"}},
+    },
 }
 RULES: list[dict[str, object]] = [
     {"action": "deny", "match": {"tool": "x"}},
