@@ -105,7 +105,7 @@ class FlowControl(Policy[TaintState]):
                 run.remember(self, known)
 
     def passes(self, run: Run, call: ToolCall) -> bool:
-        """Calls without effects whose arguments hold no text carry nothing out."""
+        """Pass calls without effects and text in their arguments: they carry nothing out."""
         tool = run.tools.get(call.name)
         if tool is None or self._label(run, tool).flow.acts:
             return False
