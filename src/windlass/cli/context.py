@@ -297,7 +297,8 @@ def _line(
 ) -> Iterator[tuple[Part, ...]]:
     size, share = _numbers([piece], total)
     style = _STYLES[piece.share]
-    yield _row(name, size, share, "" if full else piece.text, width, style)
+    origin = f"[{', '.join(piece.origin)}] " if piece.origin else ""
+    yield _row(name, size, share, origin if full else f"{origin}{piece.text}", width, style)
     for line in clean(piece.text).expandtabs(4).splitlines() if full else ():
         yield (f"       {line}",)
 

@@ -14,6 +14,7 @@ from windlass import events
 from windlass.cli import text as words
 from windlass.cli.console import ConsoleOutput
 from windlass.cli.text import clean, one_line, shown_call
+from windlass.events.receipts import details_of
 from windlass.messages import Thinking
 from windlass.store.codec import decode
 from windlass.trace.marks import said_by
@@ -157,7 +158,12 @@ def _decision_steps(entry: events.ToolDecided) -> Iterator[Step]:
     by = f"by rule {entry.rule!r} for {entry.caller}"
     if entry.answered_by is not None:
         by += f", answered by {entry.answered_by}"
+    if entry.scope == "session":
+        by += " for the session"
     yield Step(entry.action, f"{entry.tool} {by}, arguments {entry.digest[:8]}{why}", tone)
+    if entry.action in ("ask", "deny"):
+        for line in details_of(entry.receipt):
+            yield Step("", line, "dim")
 
 
 _EFFECTS = {

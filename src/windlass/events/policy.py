@@ -338,10 +338,11 @@ class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
 
 
 class TaintAdded(Entry, tag="taint", frozen=True):
-    """The first touch of private data, untrusted content, or a way out, in a session."""
+    """The first touch of private data, untrusted content, or a way out, by a tool of a session."""
 
     tool: str
     labels: tuple[str, ...]
+    results: tuple[str, ...] = ()  # what its results are: untrusted, secret
 
 
 class EffectPlanned(Entry, tag="effect_planned", frozen=True):

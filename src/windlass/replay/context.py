@@ -25,6 +25,7 @@ from windlass.events import (
     SessionReset,
     SkillNarrowed,
     SkillScopeTools,
+    TaintAdded,
     ToolMessage,
 )
 from windlass.loop.plan import frame_of
@@ -89,12 +90,34 @@ def read_request_context(
         model=reply.model,
         purpose=reply.purpose,
         settings=msgspec.to_builtins(shown.settings),
-        pieces=tuple(pieces_of(shown.system, shown.tools, shown.messages, shown.tail)),
+        pieces=tuple(
+            pieces_of(
+                shown.system,
+                shown.tools,
+                shown.messages,
+                shown.tail,
+                _read_origins(entries[:at]),
+            )
+        ),
         left_out=tuple(left_out),
         written=written and bool(request.tools),
         usage=reply.usage,
     )
     return RequestContext(context, shown)
+
+
+def _read_origins(entries: Sequence[JournalEntry]) -> dict[str, tuple[str, ...]]:
+    """Read what flow control recorded of tools: whose results are untrusted, private or secret."""
+    found: dict[str, set[str]] = {}
+    for entry in entries:
+        if type(entry) is TaintAdded:
+            known = found.setdefault(entry.tool, set())
+            known.update(entry.results)
+            if "reads_untrusted" in entry.labels:
+                known.add("untrusted")
+            if "reads_private" in entry.labels and "secret" not in known:
+                known.add("private")
+    return {tool: tuple(sorted(known)) for tool, known in found.items() if known}
 
 
 # --------------------------------------------------------------------------- which one

@@ -44,6 +44,7 @@ class Piece(msgspec.Struct, frozen=True):
     tokens: int  # estimated
     text: str  # its text, uncut
     number: int | None = None  # of a message in the view, counted from 1
+    origin: tuple[str, ...] = ()  # what flow control knows of it: untrusted, private, secret
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -109,8 +110,12 @@ def pieces_of(
     tools: Sequence[ToolSpec],
     messages: Sequence[Message],
     tail: Sequence[Message],
+    origins: Mapping[str, tuple[str, ...]] | None = None,
 ) -> list[Piece]:
-    """List the parts of a request, in the order in which a model sees them."""
+    """List the parts of a request, in the order in which a model sees them.
+
+    `origins` says of tools what their results are: untrusted, private, secret.
+    """
     found: list[Piece] = []
     if system:
         found.append(Piece("system", "system", _quarter(len(system)), system))
@@ -118,14 +123,19 @@ def pieces_of(
         size = 0 if tool.defer_loading else tool_tokens(tool)
         found.append(Piece("tools", tool.name, size, tool.description))
     for number, message in enumerate(messages, 1):
-        found.append(_piece(message, _share(message), number))
-    found += [_piece(message, "tail", None) for message in tail]
+        found.append(_piece(message, _share(message), number, origins or {}))
+    found += [_piece(message, "tail", None, origins or {}) for message in tail]
     return found
 
 
-def _piece(message: Message, share: Share, number: int | None) -> Piece:
+def _piece(
+    message: Message, share: Share, number: int | None, origins: Mapping[str, tuple[str, ...]]
+) -> Piece:
     label = message.kind or message.role
-    return Piece(share, label, tokens_of([message]), render_message(message), number)
+    read = [block for block in message.content if type(block) is ToolResult]
+    known = {one for block in read for one in origins.get(block.name or "", ())}
+    text = render_message(message)
+    return Piece(share, label, tokens_of([message]), text, number, tuple(sorted(known)))
 
 
 def _share(message: Message) -> Share:

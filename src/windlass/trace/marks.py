@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from windlass import events
 from windlass.events import as_dict, kind_of
+from windlass.events.receipts import details_of
 from windlass.trace.format import (
     count,
     literal,
@@ -77,10 +78,15 @@ def _limit(e: events.BudgetExhausted) -> MarkText:
 
 
 def _decision(e: events.ToolDecided) -> MarkText | None:
+    detail = "\n".join(details_of(e.receipt))
     if e.action == "allow":
-        return None if e.rule == "default" else MarkText("allowed", f"{e.tool} by {e.rule}", "good")
+        if e.rule == "default":
+            return None
+        scope = ", for the session" if e.scope == "session" else ""
+        return MarkText("allowed", f"{e.tool} by {e.rule}{scope}", "good", detail)
     kind = {"deny": "denied", "ask": "asks", "answer": "answered"}[e.action]
-    return MarkText(kind, _and(f"{e.tool} by {e.rule}", e.reason), "warn")
+    kind = "never" if e.action == "deny" and e.scope == "session" else kind
+    return MarkText(kind, _and(f"{e.tool} by {e.rule}", e.reason), "warn", detail)
 
 
 def _verdict(e: events.IterationEnd) -> MarkText | None:
@@ -214,7 +220,9 @@ _TOLD: dict[type, Callable[[Any], MarkText | None]] = {
     ),
     events.PermissionDeny: lambda e: MarkText("denied", f"{e.tool}: {e.reason}", "warn"),
     events.PermissionEscalation: lambda e: MarkText("asked for", f"{e.tool}: {e.reason}", "warn"),
-    events.TaintAdded: lambda e: MarkText("touched", f"{e.tool}: {', '.join(e.labels)}"),
+    events.TaintAdded: lambda e: MarkText(
+        "touched", f"{e.tool}: {', '.join([*e.labels, *[f'{one} results' for one in e.results]])}"
+    ),
     events.AgentScratchpad: _scratchpad,
     events.SessionReset: lambda _: MarkText(
         "reset", "everything said so far is out of the view", "warn"

@@ -15,6 +15,7 @@ import msgspec
 from windlass.trace.axis import Axis, axis_of, ticks
 from windlass.trace.format import (
     cells,
+    clean,
     count,
     duration,
     fit,
@@ -218,6 +219,9 @@ def _fold(easel: _Easel, turns: list[Turn], indent: str) -> Iterator[Line]:
     yield easel.row(label, start, end, (easel.pens.rule, "dim"), summary, easel.costs(usage, cost))
 
 
+_EXPLAINED = ("asks", "denied", "never", "allowed", "answered")  # marks of decisions
+
+
 def _turn(easel: _Easel, turn: Turn, indent: str) -> Iterator[Line]:
     head = f"turn {turn.number}" if turn.number else ""
     things: list[tuple[float, int, Bar | Mark]] = [
@@ -228,6 +232,8 @@ def _turn(easel: _Easel, turn: Turn, indent: str) -> Iterator[Line]:
     for _, _, thing in things:
         if isinstance(thing, Mark):
             yield easel.mark(easel.label(indent, head, thing.kind), thing)
+            if thing.kind in _EXPLAINED and thing.detail:
+                yield from easel.explain(thing.detail)
         else:
             name = thing.name if thing.kind == "tool" else thing.purpose or "model"
             yield easel.bar(easel.label(indent, head, name), thing)
@@ -348,6 +354,12 @@ class _Easel:
             rest = " " * (self.room - first - length)
             pieces = ((space, "dim"), " ", (drawn, pen[1]), rest)
         return (*head, *pieces, *((("  " + side, ""),) if side else ()))
+
+    def explain(self, detail: str) -> Iterator[Line]:
+        """Draw the lines that explain a decision: its values, and where they come from."""
+        for line in detail.splitlines():
+            text = fit(clean(line), self.room + SIDE)
+            yield ((self.label("", "", ""), ""), "   ", (text, "dim"))
 
     def mark(self, label: str, mark: Mark) -> Line:
         """Draw a decision at its moment."""

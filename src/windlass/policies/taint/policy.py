@@ -19,7 +19,6 @@ from windlass.access.flow.decide import (
 )
 from windlass.access.flow.details import OFFERS, ONCE, describe_question
 from windlass.access.flow.labels import (
-    Label,
     TaintState,
     ToolFlow,
     flow_of,
@@ -169,11 +168,11 @@ class FlowControl(Policy[TaintState]):
         """Note what a call has touched; what a sub-agent touched, its parent has."""
         tool = run.tools.get(call.name)
         if tool is not None and result.outcome not in ("denied", "not_run"):
-            labels = self._label(run, tool).flow.labels
-            if labels:
-                self._add_labels(run, labels, call.name)
+            flow = self._label(run, tool).flow
+            if flow.labels:
+                self._add_labels(run, flow, call.name)
             if tool.annotations.get("kind") == "agent":
-                await self._learn(run, child_session_id(run.session_id, call.id))
+                await self._learn(run, call.name, child_session_id(run.session_id, call.id))
         return result
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
@@ -276,19 +275,36 @@ class FlowControl(Policy[TaintState]):
         ask = Ask(f"may {call.name} run?", about={"values": receipt["values"]}, receipt=receipt)
         return Granted(why, by or None, ask, receipt)
 
-    def _add_labels(self, run: Run, labels: Iterable[Label], tool: str) -> None:
+    def _add_labels(self, run: Run, flow: ToolFlow, tool: str) -> None:
+        """Record what a tool brings in or lets out, the first time that it does so."""
+        if tool not in self._noted(run):
+            self._noted(run).add(tool)
+            trusts = {str(one) for one in (flow.trust, *flow.fields.values()) if one is not None}
+            results = tuple(sorted(trusts - {"trusted"}))
+            run.record(TaintAdded(tool, tuple(sorted(flow.labels)), results))
         mine: TaintState = run.recall(self)
-        known = mine.with_(labels, tool)
+        known = mine.with_(flow.labels, tool)
         if known is not mine:
-            new = tuple([label for label in known.by if label not in mine.by])
-            run.record(TaintAdded(tool, new))
             run.remember(self, known)
 
-    async def _learn(self, run: Run, session_id: str) -> None:
+    def _noted(self, run: Run) -> set[str]:
+        """Return the tools of the session that are on record with their labels."""
+        noted: set[str] | None = run.cache.get(TaintAdded)
+        if noted is None:
+            entries = [entry for entry in run.entries if type(entry) is TaintAdded]
+            noted = run.cache[TaintAdded] = {entry.tool for entry in entries}
+        return noted
+
+    async def _learn(self, run: Run, tool: str, session_id: str) -> None:
+        """Take over what a sub-agent has touched and looked up."""
         touched = touched_in(await run.store.read(session_id))
         mine: TaintState = run.recall(self)
         known = mine.merge(touched)
         if known is not mine:
+            new = [label for label in touched.by if label not in mine.by]
+            if new:
+                results = ("untrusted",) if "reads_untrusted" in touched.by else ()
+                run.record(TaintAdded(tool, tuple(sorted(new)), results))
             run.remember(self, known)
             self._seen(run).add_state(touched)
 
