@@ -166,3 +166,18 @@ async def test_two_roles_of_one_argument_are_refused_with_the_way_out():
 
     with pytest.raises(w.ConfigError, match="gives a role to"):
         w.tool(open_names)
+
+
+async def test_a_tool_of_an_mcp_server_acts_if_its_name_behind_the_servers_says_so():
+    def of_server(name: str, **more: Any) -> w.Tool:
+        async def handle(args: dict[str, Any]) -> str:
+            return "ok"
+
+        said = {"mcp_server": "wiki", **more}
+        return w.Tool(name, "?", {"page": {"type": "string"}}, handle, annotations=said)
+
+    teal = {"page": "teal"}
+    assert await asks(of_server("wiki_edit"), teal)
+    assert await asks(of_server("wiki__delete_page"), teal)
+    assert await asks(of_server("wiki_revise", readOnlyHint=False), teal)
+    assert not await asks(of_server("wiki_search"), teal)

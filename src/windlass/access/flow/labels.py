@@ -91,16 +91,25 @@ def flow_of(name: str, annotations: Mapping[str, Any], *, assume: bool = True) -
         labels.add("reads_private")
     reads = "reads_private" in labels or "reads_untrusted" in labels
     reads_only = level in _READS or kind in _HARMLESS
-    if level is None and known and reads and not is_action(name):
-        reads_only = True
+    final = annotations.get("irreversible") is True or annotations.get("destructiveHint") is True
+    says_it_acts = final or annotations.get("readOnlyHint") is False
+    if level is None and known and reads and not says_it_acts:
+        reads_only = reads_only or not is_action(_without_server(name, annotations))
     acts = "sends_out" in labels or not reads_only
     trust: Trust | None = result
     if trust is None and "reads_untrusted" in labels and not fields:
         trust = "untrusted"
     elif trust is None and (level != "none" or known) and kind not in _HARMLESS and not acts:
         trust = "trusted"
-    final = annotations.get("irreversible") is True or annotations.get("destructiveHint") is True
     return ToolFlow(frozenset(labels), trust, fields, acts, final)
+
+
+def _without_server(name: str, annotations: Mapping[str, Any]) -> str:
+    """Return the name of a tool without that of its MCP server: `wiki_edit` of wiki -> `edit`."""
+    server: object = annotations.get("mcp_server")
+    if not isinstance(server, str) or not name.lower().startswith(server.lower()):
+        return name
+    return name[len(server) :].lstrip("_-.:/") or name
 
 
 def assume_labels(name: str, annotations: Mapping[str, Any]) -> frozenset[Label]:
@@ -112,7 +121,7 @@ def assume_labels(name: str, annotations: Mapping[str, Any]) -> frozenset[Label]
         return frozenset({"reads_private"})  # of this machine or this shop, most likely
     if level == "workspace_write":
         return frozenset()
-    if is_action(name):
+    if is_action(_without_server(name, annotations)):
         return frozenset({"sends_out"})  # what it answers is its own
     return frozenset({"reads_untrusted", "sends_out"})  # it may talk to anybody
 

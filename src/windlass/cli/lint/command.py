@@ -20,7 +20,7 @@ from windlass.config.loader import FILE
 from windlass.config.sources import parse
 from windlass.errors import ConfigError
 from windlass.files import read_regular
-from windlass.json_types import is_object
+from windlass.json_types import JsonObject, is_object
 from windlass.models.registry.defaults import read_shipped_tables
 from windlass.models.registry.registry import ModelRegistry, build_registry
 from windlass.models.registry.scope import registry_source
@@ -34,7 +34,7 @@ _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "b
     "--registry",
     metavar="MODULE:NAME",
     multiple=True,
-    help="A registry or list of tools to count. May be repeated.",
+    help="Tools to count, and to show as flow control takes them. May be repeated.",
 )
 @click.option("--session", metavar="ID", help="Would providers take the history of this session?")
 @click.option(
@@ -86,7 +86,19 @@ def lint(
         )
         verdicts = list(history.judge_history(request, provider))
         ctx.exit(history.print_verdicts(verdicts, as_json))
-    ctx.exit(_tell(_findings(paths, registry, provider), as_json))
+    found = _findings(paths, registry, provider)
+    if not registry:
+        ctx.exit(_tell(found, as_json))
+    # Loads policies, which the other checks do not need.
+    from windlass.cli.lint.flow import OVERRIDE, describe_registries
+
+    guesses = describe_registries(registry)
+    if not as_json and guesses:
+        out().line(("arguments and labels, as flow control takes them", "bold"))
+        for guess in guesses:
+            out().line(f"  {clean(guess.as_line())}")
+        out().line((OVERRIDE, "dim"))
+    ctx.exit(_tell(found, as_json, {"tools": [guess.as_data() for guess in guesses]}))
 
 
 def _with_what_is_known_here() -> Callable[[], None]:
@@ -102,10 +114,10 @@ def _with_what_is_known_here() -> Callable[[], None]:
     return lambda: registry_source.reset(before)
 
 
-def _tell(found: list[Finding], as_json: bool) -> int:
+def _tell(found: list[Finding], as_json: bool, more: JsonObject | None = None) -> int:
     paper = out()
     if as_json:
-        paper.json({"findings": [finding._asdict() for finding in found]})
+        paper.json({"findings": [finding._asdict() for finding in found], **(more or {})})
         return 1 if found else 0
     for finding in found:
         fix = f" ({finding.fix})" if finding.fix else ""
