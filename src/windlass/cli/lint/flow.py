@@ -9,7 +9,7 @@ from windlass.access.flow.labels import LABELS, flow_of
 from windlass.access.flow.roles import role_of
 from windlass.cli.config import sections
 from windlass.cli.imports import load_tools
-from windlass.engine.agent_config import read_agent_options
+from windlass.engine.agent_defaults import read_agent_options
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject, is_mapping
 from windlass.policies.taint.options import Taint, TaintOptions
