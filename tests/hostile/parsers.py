@@ -10,9 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 from windlass.access.facts import CallFacts
-from windlass.access.flow.dates import find_dates
 from windlass.access.flow.items import find_items
-from windlass.access.flow.numbers import find_numbers
 from windlass.access.flow.records import split_records
 from windlass.access.flow.words import UserWords
 from windlass.access.guards import find_violation
@@ -559,10 +557,10 @@ PARSERS = (
     Parser("scratchpad", plainly, TAGS),
     Parser("excerpts", excerpt, TAGS),
     Parser("words of the user", lambda text: UserWords([text]).names, WORDS),
-    Parser("dates of the user", find_dates, DATES),
-    Parser("numbers of the user", lambda text: list(find_numbers(text, ())), DATES),
+    Parser("dates of the user", lambda text: UserWords([text]).dates, DATES),
+    Parser("numbers of the user", lambda text: UserWords([text]).numbers, DATES),
     Parser("a value in the words of the user", lambda text: UserWords([text]).says(text), WORDS),
-    Parser("addresses, links and codes", find_items, ITEMS),
+    Parser("addresses, links and codes", lambda text: find_items(text[:16_000]), ITEMS),
     Parser("records of a result", split_records, WORDS),
     Parser("terminal", clean_text, TERMINAL, "for people"),
     Parser("trace", draw_trace, MARKUP, "for people"),

@@ -15,6 +15,7 @@ from windlass.errors import safe_repr
 
 #: Arguments that hold what is written into a file, where another says which file.
 _FILE_CONTENT: Final = frozenset("content contents text data body code patch diff new_text".split())
+_MOST_CONTENT: Final = 16_000  # characters
 _SEPARATORS: Final = re.compile(r"[\s=:<>~\"'(),;]+|(?<=\w)-(?=\w)")
 
 
@@ -30,6 +31,11 @@ def check_content(leaf: Leaf, known: Known, *, writes_file: bool) -> Iterator[st
     if leaf.is_required and not leaf.value.strip():
         yield f"{leaf.path} is empty"
         return
+    if len(leaf.value) > _MOST_CONTENT:
+        yield f"{leaf.path} is too long to be looked through ({len(leaf.value):,} characters)"
+        return
+    for tool in known.records.too_long:
+        yield f"{leaf.path} may tell something of {tool}, whose answer is too long to be compared"
     for item in find_items(leaf.value):
         if not _is_trusted(item.text, known):
             text = safe_repr(item.text, 80)

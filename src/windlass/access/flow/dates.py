@@ -41,10 +41,10 @@ _DATES: Final = (
     re.compile(r"\b(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>(?:19|20)?\d\d)\b"),
     re.compile(r"\b(?P<day>\d{1,2})/(?P<month>\d{1,2})/(?P<year>(?:19|20)?\d\d)\b"),
     re.compile(
-        rf"\b(?P<before>(?:\d{{1,2}}{_ORDINAL}{_AND}){{0,9}})"
+        rf"\b(?P<before>(?:\d{{1,2}}{_ORDINAL}{_AND}){{0,4}})"
         rf"(?:the\s+)?{_DAY}\s+(?:of\s+)?{_MONTH}{_YEAR}"
     ),
-    re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?P<after>(?:{_AND}\d{{1,2}}\b){{0,9}}){_YEAR}"),
+    re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?P<after>(?:{_AND}\d{{1,2}}\b){{0,4}}){_YEAR}"),
 )
 _MONTHS_OF_YEAR: Final = re.compile(
     rf"\b(?P<names>(?:(?:{'|'.join(_MONTHS)})\b\.?{_AND}){{0,11}}(?:{'|'.join(_MONTHS)})\b\.?)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from windlass.access.flow.tokens import split_name, stem
@@ -66,6 +67,7 @@ _NO_OBJECT: Final = frozenset(
     "under above below least most only just the a".split()
 )
 _PEOPLE: Final = frozenset("guest person people passenger traveller adult seat us".split())
+_MOST_NUMBERS: Final = 150  # of a text; those after them are not compared
 _LIST_WORDS: Final = frozenset({"and", "or", "to", "with", "&"})
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|#|\d+")
 #: Phrases that say a number without one: the phrase, its value, kind and noun.
@@ -96,9 +98,9 @@ class Number(NamedTuple):
 
 def find_numbers(text: str, dated: Collection[int]) -> Iterator[Number]:
     """Yield the numbers of a text that was folded; `dated` are the places of its dates."""
-    for match in _NUMBER.finditer(text):
+    for match in islice(_NUMBER.finditer(text), _MOST_NUMBERS):
         start = match.start("digits")
-        before = text[max(start - 80, 0) : start]
+        before = text[max(start - 50, 0) : start]
         for value in _values_of(match["digits"]):
             if start in dated:
                 yield Number(value, "date")

@@ -19,7 +19,8 @@ from windlass.access.flow.numbers import parse_number
 from windlass.access.flow.tokens import fold_words, split_name
 from windlass.json_types import is_mapping, is_sequence
 
-_MOST_RECORDS: Final = 5_000  # of a result; what is beyond is not trusted
+MOST_RESULT: Final = 40_000  # characters of a result that are compared
+MOST_RECORDS: Final = 1_000  # of a result; what is beyond is not trusted
 _START: Final = re.compile(r"[=:<>~(/]")
 RUN: Final = 4  # words in a row by which it is noticed that a text was taken over
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
@@ -75,19 +76,19 @@ class Piece(NamedTuple):
 
 def split_records(text: str, fields: Mapping[str, Trust] | None = None) -> list[Piece]:
     """Return the records in a tool's answer; labelled fields are records of their own."""
-    stripped = text.strip()
+    stripped = text[:MOST_RESULT].strip()
     if stripped[:1] in ("{", "["):
         try:
             value = msgspec.json.decode(stripped)
         except (msgspec.DecodeError, RecursionError):
             value = None
         if value is not None:
-            found = islice(_walk(value, (), fields or {}), _MOST_RECORDS)
+            found = islice(_walk(value, (), fields or {}), MOST_RECORDS)
             return [piece for piece in found if piece.words]
     paragraphs = _PARAGRAPH.split(stripped)
     if len(paragraphs) == 1:
         paragraphs = stripped.split("\n")
-    return [_read_paragraph(one) for one in paragraphs[:_MOST_RECORDS] if fold_words(one)]
+    return [_read_paragraph(one) for one in paragraphs[:MOST_RECORDS] if fold_words(one)]
 
 
 def _read_paragraph(text: str) -> Piece:
@@ -145,6 +146,8 @@ class RecordIndex:
         self._by_word: dict[str, list[Record]] = {}
         self._by_start: dict[str, list[Record]] = {}
         self._runs: dict[tuple[str, ...], Record] = {}
+        self.too_long: dict[str, None] = {} if above is None else dict(above.too_long)
+        """Tools with secret or private answers that were not compared whole."""
         self._above = above  # the records of whoever handed the work on
 
     def add(self, record: Record) -> None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 _TOKEN: Final = re.compile(r"[^\s\"“”„‘«»()\[\]{}<>,;!?|]+")
 _EDGES: Final = ".:'’`*_-=/\\&"
 _FRONT: Final = ":'’`*=&"
-_POSSESSIVE: Final = re.compile(r"['’]s$")
+_POSSESSIVE: Final = ("'s", "’s")
 
 
 class Token(NamedTuple):
@@ -24,7 +24,7 @@ class Token(NamedTuple):
 
 def fold(text: str) -> str:
     """Return a text as it is compared: one Unicode form, one case."""
-    return unicodedata.normalize("NFKC", text).casefold()
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 def tokenize(text: str) -> Iterator[Token]:
@@ -35,25 +35,25 @@ def tokenize(text: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(text):
         raw = match.group()
         kept = raw.rstrip(_EDGES)
-        front = len(kept) - len(kept.lstrip(_FRONT))
-        kept = _POSSESSIVE.sub("", kept[front:])
+        start = match.start() + len(kept)
+        kept = kept.lstrip(_FRONT)
+        start -= len(kept)
+        if kept.endswith(_POSSESSIVE):
+            kept = kept[:-2]
         if kept:
-            start = match.start() + front
             yield Token(kept, fold(kept), start, start + len(kept))
 
 
 def fold_words(text: str) -> tuple[str, ...]:
     """Return the words of a text as they are compared."""
-    return tuple([token.text for token in tokenize(text)])
-
-
-def find_phrase(words: tuple[str, ...], phrase: tuple[str, ...]) -> int:
-    """Return where a phrase stands in a sequence of words, -1 where it does not."""
-    size = len(phrase)
-    for place in range(len(words) - size + 1):
-        if words[place] == phrase[0] and words[place : place + size] == phrase:
-            return place
-    return -1
+    found: list[str] = []
+    for raw in _TOKEN.findall(fold(text)):
+        kept = raw.rstrip(_EDGES).lstrip(_FRONT)
+        if kept.endswith(_POSSESSIVE):
+            kept = kept[:-2]
+        if kept:
+            found.append(kept)
+    return tuple(found)
 
 
 def split_name(name: str) -> tuple[str, ...]:

@@ -61,6 +61,11 @@ _NAMED_KINDS: Final = tuple(
 _ARTICLES: Final = frozenset({"the", "a", "an", "called", "named", "of"})
 _WE: Final = frozenset({"we", "i", "us", "we'll", "i'll", "our"})
 _QUANTIFIERS: Final = frozenset({"all", "every", "everybody", "everyone", "each", "whole"})
+_FIRST_SAID: Final = (
+    4_000  # characters; what was said between the first and the last is not compared
+)
+_LAST_SAID: Final = 4_000
+_LONGEST: Final = 2_000  # characters of a value; nobody says more word for word
 _FAR: Final = 100  # words; a sentence between two of them counts as many
 _LIST: Final = 4  # words that the next thing of a list may be further away
 
@@ -93,8 +98,10 @@ class UserWords:
     """All that a person said in a session, ready to be asked about single values."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self.texts = tuple([text for text in texts if text])
-        self.text = "\n".join(self.texts)
+        text = "\n".join([text for text in texts if text])
+        if len(text) > _FIRST_SAID + _LAST_SAID:
+            text = f"{text[:_FIRST_SAID]}\n{text[-_LAST_SAID:]}"
+        self.text = text
 
     @cached_property
     def _tokens(self) -> tuple[Token, ...]:
@@ -177,6 +184,8 @@ class UserWords:
 
     def says(self, value: str) -> bool:
         """Return whether a text was said, word for word, in any case."""
+        if len(value) > _LONGEST:
+            return False
         return self._find(fold_words(value)) >= 0 or bool(
             find_codes(value, whole=True) & self._codes
         )

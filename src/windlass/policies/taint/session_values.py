@@ -9,7 +9,14 @@ from typing import Final, NamedTuple
 from windlass.access.flow.call_values import Known
 from windlass.access.flow.decide import Target, is_lookup_named, named_targets
 from windlass.access.flow.labels import TaintState, ToolFlow
-from windlass.access.flow.records import Record, RecordIndex, find_own_words, split_records
+from windlass.access.flow.records import (
+    MOST_RECORDS,
+    MOST_RESULT,
+    Record,
+    RecordIndex,
+    find_own_words,
+    split_records,
+)
 from windlass.access.flow.tokens import fold_words
 from windlass.access.flow.words import UserWords
 from windlass.events import (
@@ -189,6 +196,9 @@ class SeenValues:
         """Add the records of a result; `repeated` are the words of a question nobody vouches for."""
         pieces = split_records(text, None if flow is None else flow.fields)
         is_only = asked and len([piece for piece in pieces if piece.trust is None]) == 1
+        is_cut = len(text) > MOST_RESULT or len(pieces) >= MOST_RECORDS
+        if is_cut and not asked and flow is not None and "reads_private" in flow.labels:
+            self.records.too_long[tool] = None
         own_words = find_own_words(pieces)
         for piece, own in zip(pieces, own_words, strict=True):
             words = piece.words
