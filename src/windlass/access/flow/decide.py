@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from windlass.access.facts import kind_of_argument
+from windlass.access.facts import kind_of_argument, strings
 from windlass.access.flow.call_values import TRUSTED, Known, Origin, find_origin, iterate_leaves
 from windlass.access.flow.content import check_content, is_prose
 from windlass.access.flow.intent import check_intent
@@ -117,21 +117,23 @@ def decide_read(
 ) -> Decision:
     """Decide about a call without effects: an address put together here carries something out."""
     reasons: list[str] = []
-    for name, value in arguments.items():
-        if not isinstance(value, str) or kind_of_argument(name, annotations) != "url":
-            continue
-        if known.user.says(value) or known.host.says(value):
-            continue
-        given = list(known.records.find(value))
-        if any(record.trust == "trusted" for record in given):
-            continue
-        if not given:
-            reasons.append(f"nobody gave the address {safe_repr(value, 80)}: it may carry data out")
-        elif "?" in value or "@" in value:
-            reasons.append(
-                f"the address {safe_repr(value, 80)} of {given[0].tool} carries data out"
-            )
+    for name, given in arguments.items():
+        if kind_of_argument(name, annotations) == "url":
+            for value in strings(given):
+                reasons += _check_address(value, known)
     return Decision((), tuple(reasons))
+
+
+def _check_address(address: str, known: Known) -> Iterator[str]:
+    if known.user.says(address) or known.host.says(address):
+        return
+    given = list(known.records.find(address))
+    if any([record.trust == "trusted" for record in given]):
+        return
+    if not given:
+        yield f"nobody gave the address {safe_repr(address, 80)}: it may carry data out"
+    elif "?" in address or "@" in address:
+        yield f"the address {safe_repr(address, 80)} of {given[0].tool} carries data out"
 
 
 def named_targets(

@@ -27,6 +27,7 @@ from windlass.access.flow.labels import (
 )
 from windlass.access.flow.records import RecordIndex
 from windlass.access.flow.words import UserWords
+from windlass.errors import NoSuchSession
 from windlass.events import JournalEntry, Remembered, TaintAdded
 from windlass.identifiers import child_session_id
 from windlass.json_types import JsonObject
@@ -104,11 +105,12 @@ class FlowControl(Policy[TaintState]):
                 run.remember(self, known)
 
     def passes(self, run: Run, call: ToolCall) -> bool:
-        """Pass calls without effects and text in their arguments: they carry nothing out."""
+        """Pass calls without effects and addresses in their arguments: they carry nothing out."""
         tool = run.tools.get(call.name)
-        if tool is None or self._label(run, tool).flow.acts:
+        if tool is None:
             return False
-        return not any([isinstance(value, str) for value in call.arguments.values()])
+        labelled = self._label(run, tool)
+        return not labelled.flow.acts and not _has_address(call, labelled)
 
     async def before_tool(self, run: Run, call: ToolCall) -> Refused | Ask | Granted | None:
         tool = self._label(run, run.tools[call.name])
@@ -142,7 +144,7 @@ class FlowControl(Policy[TaintState]):
         self, run: Run, call: ToolCall, tool: Labelled
     ) -> Refused | Ask | Granted | None:
         """Check a read with an address that was built here, as it may carry something out."""
-        if not any([isinstance(value, str) for value in call.arguments.values()]):
+        if not _has_address(call, tool):
             return None
         untrusted = self._untrusted(run)
         if not untrusted:
@@ -297,7 +299,10 @@ class FlowControl(Policy[TaintState]):
 
     async def _learn(self, run: Run, tool: str, session_id: str) -> None:
         """Take over what a sub-agent has touched and looked up."""
-        touched = touched_in(await run.store.read(session_id))
+        try:
+            touched = touched_in(await run.store.read(session_id))
+        except NoSuchSession:  # a replay has the journal of its own session only
+            return
         mine: TaintState = run.recall(self)
         known = mine.merge(touched)
         if known is not mine:
@@ -307,6 +312,11 @@ class FlowControl(Policy[TaintState]):
                 run.record(TaintAdded(tool, tuple(sorted(new)), results))
             run.remember(self, known)
             self._seen(run).add_state(touched)
+
+
+def _has_address(call: ToolCall, tool: Labelled) -> bool:
+    """Return whether a call has an argument for addresses."""
+    return any([kind_of_argument(name, tool.annotations) == "url" for name in call.arguments])
 
 
 def _targets_of(call: ToolCall, tool: Labelled) -> list[Target]:
