@@ -11,6 +11,7 @@ import windlass as w
 from windlass.resources import audit
 from windlass.runtime.runtime import Runtime
 from windlass.testing import call, scripted
+from windlass.tools.middleware.base import ToolWrapper
 
 ANN = w.Caller("ann", ("clerk",), "acme")
 BOSS = w.Caller("bo", ("manager",), "acme")
@@ -136,7 +137,9 @@ async def test_tools_of_the_runtime_stand_beside_its_resources(own_world):
         return "Monday"
 
     async with shop(own_world, tools=[today]) as scope:
-        assert scope.tools(ANN)[-1] is today and len(scope.tools(ANN)) == 7
+        last = scope.tools(ANN)[-1]
+        assert isinstance(last, ToolWrapper) and last.inner is today
+        assert len(scope.tools(ANN)) == 7
 
 
 async def test_a_journal_can_be_replayed_with_its_results(own_world):

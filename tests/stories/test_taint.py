@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 import windlass as w
@@ -185,6 +186,27 @@ async def test_addresses_in_lists_are_looked_at_too():
     assert not await is_asked(
         GO, READ, call("read_pages", urls=["https://news.example"]), tools=tools
     )
+
+
+class Person(msgspec.Struct):
+    """Somebody to invite."""
+
+    email: str
+    note: str = ""
+
+
+async def test_values_inside_objects_are_looked_at_one_by_one():
+    @w.tool
+    async def invite(who: Person | None = None, others: list[Person] | None = None) -> str:
+        """Invite somebody."""
+        return "invited"
+
+    tools, prompt = [*ALL, invite], f"{GO} and invite ann@lee.example"
+    ann, eve = {"email": "ann@lee.example", "note": "Hello"}, {"email": EVE, "note": "Hello"}
+    assert not await is_asked(prompt, READ, call("invite", who=ann), tools=tools)
+    assert await is_asked(prompt, READ, call("invite", who=eve), tools=tools)
+    assert not await is_asked(prompt, READ, call("invite", others=[ann]), tools=tools)
+    assert await is_asked(prompt, READ, call("invite", others=[ann, eve]), tools=tools)
 
 
 async def test_what_cannot_be_taken_back_asks_without_untrusted_content_too():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -23,6 +23,7 @@ Origin: TypeAlias = Literal[
     "secret",
     "unknown",
 ]
+_MOST_REFERENCES: Final = 20  # from one schema to the next
 TRUSTED: Final[frozenset[Origin]] = frozenset({"user", "lookup", "host", "approved"})
 
 
@@ -51,48 +52,69 @@ def iterate_leaves(
     arguments: Mapping[str, Any],
 ) -> Iterator[Leaf]:
     """Yield each value that a call chooses; one that equals its default was not chosen."""
-    fields: Mapping[str, Any] = parameters.get("properties") or {}
-    required = frozenset(parameters.get("required") or ())
-    yield from _iterate_fields(arguments, fields, annotations, required)
+    yield from _Walk(parameters, annotations).iterate_fields(arguments, parameters)
 
 
-def _iterate_fields(
-    arguments: Mapping[str, Any],
-    fields: Mapping[str, Any],
-    annotations: Mapping[str, Any],
-    required: frozenset[str] = frozenset(),
-    path: str = "",
-    above: Role | None = None,
-) -> Iterator[Leaf]:
-    for name, value in arguments.items():
-        field = fields.get(name)
-        schema: Mapping[str, Any] = field if is_mapping(field) else {}
-        if "default" in schema:
-            default = schema["default"]
-            if value == default and type(value) is type(default):
-                continue
-        role = above or role_of(name, schema, annotations).role
-        leaf = Leaf(f"{path}{name}", name, role, value, schema, name in required)
-        yield from _iterate_inside(leaf, annotations)
+class _Walk:
+    """The way through the arguments of a call, beside the schema of its tool."""
 
+    def __init__(self, root: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+        self.root, self.annotations = root, annotations
 
-def _iterate_inside(leaf: Leaf, annotations: Mapping[str, Any]) -> Iterator[Leaf]:
-    value = leaf.value
-    if is_mapping(value) and value:
-        inner = leaf.schema.get("properties")
-        known: Mapping[str, Any] = inner if is_mapping(inner) else {}
-        above: Role | None = leaf.role if leaf.role == "content" else None
-        yield from _iterate_fields(value, known, annotations, path=f"{leaf.path}.", above=above)
-        for key in value:
-            if key not in known:  # a key that the schema does not name was chosen too
-                yield leaf._replace(path=f"{leaf.path}.{key}", value=key, schema={})
-    elif is_sequence(value) and value:
-        items = leaf.schema.get("items")
-        schema: Mapping[str, Any] = items if is_mapping(items) else {}
-        for one in value:
-            yield from _iterate_inside(leaf._replace(value=one, schema=schema), annotations)
-    else:
-        yield leaf
+    def iterate_fields(
+        self,
+        arguments: Mapping[str, Any],
+        schema: Mapping[str, Any],
+        path: str = "",
+        above: Role | None = None,
+    ) -> Iterator[Leaf]:
+        """Yield the values of an object; one that equals its default was not chosen."""
+        fields: Mapping[str, Any] = schema.get("properties") or {}
+        required: Collection[str] = schema.get("required") or ()
+        for name, value in arguments.items():
+            field = fields.get(name)
+            known: Mapping[str, Any] = field if is_mapping(field) else {}
+            if "default" in known:
+                default = known["default"]
+                if value == default and type(value) is type(default):
+                    continue
+            role = above or role_of(name, known, self.annotations).role
+            yield from self._iterate_inside(
+                Leaf(f"{path}{name}", name, role, value, known, name in required)
+            )
+
+    def _iterate_inside(self, leaf: Leaf) -> Iterator[Leaf]:
+        value = leaf.value
+        if is_mapping(value) and value:
+            schema = self._find_schema(leaf.schema, "properties")
+            above: Role | None = leaf.role if leaf.role == "content" else None
+            yield from self.iterate_fields(value, schema, f"{leaf.path}.", above)
+            named: Mapping[str, Any] = schema.get("properties") or {}
+            for key in value:
+                if key not in named:  # a key that the schema does not name was chosen too
+                    yield leaf._replace(path=f"{leaf.path}.{key}", value=key, schema={})
+        elif is_sequence(value) and value:
+            items = self._find_schema(leaf.schema, "items").get("items")
+            schema = items if is_mapping(items) else {}
+            for one in value:
+                yield from self._iterate_inside(leaf._replace(value=one, schema=schema))
+        else:
+            yield leaf
+
+    def _find_schema(self, schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        """Return the schema that has a key, behind references and among alternatives."""
+        for _ in range(_MOST_REFERENCES):
+            name = str(schema.get("$ref", "")).rpartition("/")[2]
+            found: object = (self.root.get("$defs") or {}).get(name) if name else None
+            if not is_mapping(found):
+                break
+            schema = found
+        if key in schema:
+            return schema
+        for one in (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())):
+            if is_mapping(one) and key in (inner := self._find_schema(one, key)):
+                return inner
+        return schema
 
 
 def find_origin(leaf: Leaf, tool: str, known: Known) -> tuple[Origin, str]:
