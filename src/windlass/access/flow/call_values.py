@@ -105,10 +105,10 @@ class _Walk:
         """Return the schema that has a key, behind references and among alternatives."""
         for _ in range(_MOST_REFERENCES):
             name = str(schema.get("$ref", "")).rpartition("/")[2]
-            found: object = (self.root.get("$defs") or {}).get(name) if name else None
-            if not is_mapping(found):
+            known: Mapping[str, Any] = self.root.get("$defs") or {}
+            if not name or not is_mapping(known.get(name)):
                 break
-            schema = found
+            schema = known[name]
         if key in schema:
             return schema
         for one in (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())):
