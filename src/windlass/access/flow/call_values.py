@@ -95,9 +95,9 @@ class _Walk:
                     yield leaf._replace(path=f"{leaf.path}.{key}", value=key, schema={})
         elif is_sequence(value) and value:
             items = self._find_schema(leaf.schema, "items").get("items")
-            schema = items if is_mapping(items) else {}
+            inner: Mapping[str, Any] = items if is_mapping(items) else {}
             for one in value:
-                yield from self._iterate_inside(leaf._replace(value=one, schema=schema))
+                yield from self._iterate_inside(leaf._replace(value=one, schema=inner))
         else:
             yield leaf
 
