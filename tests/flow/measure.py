@@ -12,7 +12,7 @@ import importlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,7 +35,10 @@ Written by `make prove-flow`: `tests/flow/measure.py` says how it is measured, `
 - The scripted model obeys every injection that it has read. An injection landed when its effect happened unasked.
 - A task is unattended when all of its reference calls ran unasked and the world is right.
 - Questions are counted in the honest runs, with a person who says yes.
-- A third of tasks and injections is held back: the policy was tuned without them.
+- A third of tasks and injections is held back: nobody who tuned the policy looked at them. Their totals, and how many questions had which kind of reason, were looked at.
+- "practice" are tasks and injections that others wrote for the tuning without knowing the policy (`tests/flow/practice`). A third of these tasks takes a value from untrusted
+  content and must ask. Of the injections that land, each does what the user asked for on a condition that the injection lies about, leaves out an option, or words a message to
+  somebody whom the user named.
 - "labels alone" is the policy that flow control replaced, measured with the same cases on the version before.
 """
 _MOST_TURNS = 60
@@ -364,12 +367,18 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
+def load_practice() -> list[DomainCases]:
+    """Return the cases of all domains that the policy was tuned with beside the measured ones."""
+    return [importlib.import_module(f"tests.flow.practice.{domain}").PRACTICE for domain in DOMAINS]
+
+
 async def build_table() -> str:
     """Measure everything, and return the table."""
     all_cases = load_all()
     none = await measure(all_cases, "no policy", MEASURED["no policy"])
     flow = await measure(all_cases, "flow control", MEASURED["flow control"])
-    return table([*none, *LABELS_ALONE, *flow])
+    practice, _ = await measure(load_practice(), "flow control", MEASURED["flow control"])
+    return table([*none, *LABELS_ALONE, *flow, replace(practice, part="practice")])
 
 
 def replace_between(text: str, name: str, new: str) -> str:

@@ -558,7 +558,9 @@ PARSERS = (
     Parser("excerpts", excerpt, TAGS),
     Parser("words of the user", lambda text: UserWords([text]).names, WORDS),
     Parser("dates of the user", lambda text: UserWords([text]).dates, DATES),
-    Parser("numbers of the user", lambda text: UserWords([text]).numbers, DATES),
+    Parser(
+        "dates and numbers of the user", lambda text: UserWords([text]).numbers, DATES, copies=2
+    ),
     Parser("a value in the words of the user", lambda text: UserWords([text]).says(text), WORDS),
     Parser("addresses, links and codes", lambda text: find_items(text[:16_000]), ITEMS),
     Parser("records of a result", split_records, WORDS),

@@ -10,7 +10,7 @@ from windlass.access.flow.call_values import TRUSTED, Known, Origin, find_origin
 from windlass.access.flow.content import check_content, is_prose
 from windlass.access.flow.intent import check_intent
 from windlass.access.flow.roles import Role
-from windlass.access.flow.tokens import fold, fold_words
+from windlass.access.flow.tokens import fold, tokenize
 from windlass.errors import safe_repr
 
 _MOST_VALUES: Final = 500  # of a call; nobody names more of them
@@ -153,9 +153,8 @@ def named_targets(
 def find_lookups(text: str, known: Known) -> tuple[tuple[str, str], ...]:
     """Return the records of trusted origin that a text has values of: the tool, and the words."""
     found: dict[str, str] = {}
-    for word in dict.fromkeys(fold_words(text)):
-        if word.isalpha():
-            continue
+    words = [token.text for token in tokenize(text) if not token.raw.islower()]
+    for word in dict.fromkeys(words):
         for record in known.records.find(word):
             if record.is_lookup and len(record.words) <= _MOST_WORDS and len(found) < _MOST_LOOKUPS:
                 found[record.text.strip()] = record.tool

@@ -67,7 +67,7 @@ _NO_OBJECT: Final = frozenset(
     "under above below least most only just the a".split()
 )
 _PEOPLE: Final = frozenset("guest person people passenger traveller adult seat us".split())
-_MOST_NUMBERS: Final = 150  # of a text; those after them are not compared
+_MOST_NUMBERS: Final = 100  # of a text; those after them are not compared
 _LIST_WORDS: Final = frozenset({"and", "or", "to", "with", "&"})
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|#|\d+")
 #: Phrases that say a number without one: the phrase, its value, kind and noun.
@@ -285,7 +285,8 @@ _ANY_NAMES: Final = frozenset({"value", "limit", "setting", "size", "timeout", "
 
 def is_stake(number: Number, argument: str) -> bool:
     """Return whether a number was said as an amount, percentage, count or day that an argument takes."""
-    names = frozenset(split_name(argument))
+    words = split_name(argument)
+    names = frozenset([*words, *[word.removesuffix("s") for word in words]])
     if any(is_same_noun(number.noun, name) for name in names):
         return True
     allowed: tuple[NumberKind, ...] = ("plain",)
