@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import windlass as w
@@ -33,6 +35,20 @@ async def test_a_tool_it_asks_for_is_shown_and_not_run():
 
     await w.llm_call("go", model=scripted(call("act")), tools=[act])
     assert not ran
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools", "words"),
+    [
+        ({"name": "ad"}, [add], "'ad', which no tool is; did you mean 'add'"),
+        ("required", [], "needs tools"),
+    ],
+)
+async def test_a_choice_of_no_tool_is_refused_before_any_call(choice: Any, tools: Any, words: str):
+    model = scripted("never")
+    with pytest.raises(w.ConfigError, match=words):
+        await w.llm_call("go", model=model, tools=tools, tool_choice=choice)
+    assert not model.requests
 
 
 async def test_errors_are_raised():

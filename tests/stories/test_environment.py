@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import windlass as w
@@ -21,6 +23,15 @@ async def streamed(**options: bool) -> list[bool]:
         return [asked.streamed for asked in server.requests]
 
 
+async def streamed_by_loops(llm_options: dict[str, Any]) -> list[bool]:
+    """Whether a loop and an agent with these `llm_options` asked for a stream."""
+    async with FakeOpenAI("hi") as server:
+        model = OpenAIChat("m", api_key="k", base_url=server.url)
+        await w.agent_loop("go", model=model, llm_options=llm_options)
+        await w.Agent(model, llm_options=llm_options).run("go")
+        return [asked.streamed for asked in server.requests]
+
+
 @pytest.mark.parametrize(
     ("said", "expected"), [(None, True), ("", True), ("true", True), ("0", False), ("False", False)]
 )
@@ -36,6 +47,13 @@ async def test_a_variable_says_whether_replies_stream(
 async def test_an_option_has_the_last_word(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WINDLASS_LLM_STREAM", "0")
     assert await streamed(stream=True) == [True] * 3
+    assert await streamed_by_loops({"stream": True}) == [True] * 2
+
+
+async def test_a_variable_is_not_read_where_an_option_decides(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WINDLASS_LLM_STREAM", "perhaps")
+    assert await streamed(stream=False) == [False] * 3
+    assert await streamed_by_loops({"stream": False}) == [False] * 2
 
 
 async def test_a_variable_that_says_neither_is_an_error_before_any_call(

@@ -10,6 +10,7 @@ import pytest
 
 import windlass as w
 from tests.stories.helpers import add, broken, note
+from windlass.events import ToolResulted
 from windlass.testing import call, scripted
 
 
@@ -110,6 +111,24 @@ async def test_tokens_are_counted_over_the_whole_loop_with_what_tools_answer(sco
     assert out.content == "done"
     capped: Any = {"tools": [long], "max_tokens": 3_000, "tool_result_max_bytes": 1_000}
     out = await scope.models.generate("go", model=scripted(call("long"), "done"), **capped)
+    assert out.content == "done"
+
+
+async def test_a_resumed_run_counts_what_the_model_was_shown_of_a_result(scope: w.Runtime):
+    """The journal has the whole of it, which would be 5,000 tokens."""
+
+    @w.tool(side_effect_level="none")
+    async def long() -> str:
+        """A long answer."""
+        return "word " * 4_000
+
+    own: Any = {"tools": [long, note], "max_tokens": 3_000, "tool_result_max_bytes": 1_000}
+    model = scripted(call("long"), call("note", text="x"))
+    ask: Any = {"rules": [{"ask": "note"}]}
+    with pytest.raises(w.Suspended) as parked:
+        await scope.models.generate("go", model=model, approval_policy=ask, session_id="s", **own)
+    yes = {one.id: True for one in parked.value.pending}
+    out = await scope.models.resume("s", decisions=yes, model=scripted("done"), **own)
     assert out.content == "done"
 
 
@@ -244,6 +263,31 @@ async def test_every_round_trip_is_on_the_books(scope: w.Runtime):
         ("generate", "acme/ann", "r1", 1),
         ("generate", "acme/ann", "r1", 0),
     ]
+
+
+async def test_every_event_is_told_through_every_door(scope: w.Runtime):
+    ask: Any = {"rules": [{"ask": "note"}]}
+    for at, streams in enumerate((False, True)):
+        seen: list[Any] = []
+        own: Any = {"session_id": f"s{at}", "approval_policy": ask, "on_event": seen.append}
+        model = scripted(call("add", a=1, b=2), call("note", text="x"))
+        with pytest.raises(w.Suspended) as parked:
+            if streams:
+                _ = [c async for c in scope.models.generate_stream("go", model=model, **own)]
+            else:
+                await scope.models.generate("go", model=model, **own)
+        assert results_in(seen) == ["add"]
+        yes = {one.id: True for one in parked.value.pending}
+        more: Any = {"decisions": yes, "model": scripted("noted"), "on_event": seen.append}
+        if streams:
+            _ = [c async for c in scope.models.resume_stream(f"s{at}", **more)]
+        else:
+            await scope.models.resume(f"s{at}", **more)
+        assert results_in(seen) == ["add", "note"]
+
+
+def results_in(events: list[Any]) -> list[str]:
+    return [event.tool for event in events if isinstance(event, ToolResulted)]
 
 
 # --------------------------------------------------------------------------- in pieces

@@ -11,6 +11,7 @@ import pytest
 
 import windlass as w
 from windlass.engine.environment import current_store
+from windlass.store.memory import MemoryStore
 from windlass.testing import call, scripted
 
 ASK: Any = {"rules": [{"ask": "pay"}]}
@@ -188,6 +189,23 @@ async def test_generate_resumed_by_the_host_is_the_callers():
         assert (await roles_and_texts(scope, ann))[-1] == ("assistant", "Paid.")
 
 
+@pytest.mark.parametrize("tenant", ["acme", "evil"])
+async def test_generate_of_somebody_else_is_resumed_by_nobody(tenant: str):
+    ran: list[str] = []
+    ann, eve = w.Caller("ann", tenant="acme"), w.Caller("eve", tenant=tenant)
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
+        parked = await parked_generate(scope, ran, conversation="c", caller=ann, session_id="s")
+        yes: Any = {"decisions": {parked.pending[0].id: True}, "tools": [pay_tool(ran)]}
+        model = scripted("Paid.")
+        with pytest.raises(w.NoSuchSession, match="no session 's'"):
+            await scope.models.resume("s", model=model, caller=eve, **yes)
+        with pytest.raises(w.NoSuchSession, match="no session 's'"):
+            _ = [c async for c in scope.models.resume_stream("s", model=model, caller=eve, **yes)]
+        assert ran == [] and model.requests == []
+        out = await scope.models.resume("s", model=model, caller=ann, **yes)
+        assert (out.content, ran) == ("Paid.", ["bob"])
+
+
 async def test_generate_resumes_in_pieces():
     ran: list[str] = []
     async with w.Runtime(store=current_store(), resources=[]) as scope:
@@ -232,6 +250,22 @@ async def test_generate_takes_no_prompt_where_its_session_or_conversation_waits(
             assert told.value.pending == parked.pending
         assert model.requests == []
         assert len(await roles_and_texts(scope)) == 2
+
+
+async def test_generate_looks_for_what_waits_in_the_store_that_it_is_given():
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
+        elsewhere: Any = {"conversation": "c", "store": MemoryStore()}
+        parked = await parked_generate(scope, [], **elsewhere)
+        model = scripted("Fine.")
+        with pytest.raises(w.Suspended, match="the conversation waits") as told:
+            await scope.models.generate("And now?", model=model, **elsewhere)
+        assert told.value.pending == parked.pending and model.requests == []
+        out = await scope.models.generate(
+            "Forget it.", model=model, on_pending="discard", **elsewhere
+        )
+        assert out.content == "Fine."
+        ended = await elsewhere["store"].info(parked.session_id)
+        assert ended.status == "cancelled"
 
 
 async def test_generate_goes_on_in_a_conversation_without_what_is_discarded():
@@ -304,6 +338,7 @@ async def test_call_of_the_host_that_is_discarded_has_an_answer():
 KILLED = """
 import asyncio, os, sys
 import windlass as w
+from windlass.store.memory import MemoryStore
 from windlass.testing import call, scripted
 
 @w.tool(keyed=True)

@@ -239,6 +239,7 @@ async def test_by_default_a_loop_with_tools_is_an_agent_and_a_call_a_chat():
             {"mode": "effort", "effort": "low"},
         ),
         ({"thinking": True, "reasoning_effort": "low"}, effort("low")),
+        ({"thinking": effort("low"), "reasoning_effort": "low"}, effort("low")),
         ({"reasoning_policy": True, "reasoning_task": "code"}, effort("medium")),
     ],
 )

@@ -150,6 +150,18 @@ async def test_who_takes_over_goes_on_and_the_other_hears_of_it(homes):
     assert await ended(there) == [("done", "natural")]  # and nothing of the first
 
 
+async def test_a_loop_may_take_over_too(homes):
+    here, there = homes
+    gate = Gate()
+    first = await begun(gate, working(gate), store=here)
+    own: dict[str, Any] = {"session_id": "s", "store": there, "take_over": True}
+    out = await w.agent_loop("And now?", model=scripted("Checked."), **own)
+    assert (out.status, out.visible_text) == ("done", "Checked.")
+    gate.open.set()
+    with pytest.raises(w.StaleWriter):
+        await first
+
+
 async def test_a_stream_and_a_loop_that_were_replaced_say_so(homes):
     here, there = homes
     for door in ("stream", "loop", "generate"):
@@ -319,6 +331,23 @@ async def test_a_cancelled_task_may_leave_its_run_to_be_taken_up(homes):
     assert (out.status, out.output, gate.calls) == ("done", "All ordered.", 2)
     assert out.tool_calls[0].result == "ordered tea"
     assert not [m for m in out.messages if m.kind == "reminder"]
+
+
+@pytest.mark.parametrize(
+    ("on_cancel", "end"),
+    [("park", ("suspended", "detached")), ("cancel", ("cancelled", "cancelled"))],
+)
+async def test_a_cancelled_loop_is_left_or_ended_as_it_says(on_cancel: Any, end: Any):
+    store, gate = MemoryStore(), Gate()
+    model = scripted(call("order", item="tea"), "All ordered.")
+    own: dict[str, Any] = {"tools": [gate.tool(keyed=True)], "session_id": "s", "store": store}
+    loop = w.agent_loop("Order tea.", model=model, on_cancel=on_cancel, **own)
+    task = asyncio.create_task(loop)
+    await gate.at_work.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await ended(store) == [end]
 
 
 async def test_cancelling_ends_the_run_unless_somebody_says_otherwise(homes):

@@ -45,7 +45,7 @@ from windlass.options.index import OF_A_RUN
 from windlass.options.parse import check_given, unknown_option
 from windlass.store.base import Store
 from windlass.sync import wait
-from windlass.tools.filter import ToolFilterOptions, filter_tools
+from windlass.tools.filter import ToolFilterOptions, find_filter_problems
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
@@ -402,7 +402,7 @@ class Agent(Generic[Deps, Output]):
         tools = as_tools(ToolOptions.read(self._options).tools)
         more_may_come = bool(AgentOptions.read(self._options).policies)
         options = ToolFilterOptions.read(self._options)
-        return filter_tools(options, tools, more_may_come=more_may_come).warnings
+        return find_filter_problems(options, tools, more_may_come=more_may_come)
 
     def __repr__(self) -> str:
         options = ModelOptions.read(self._options)

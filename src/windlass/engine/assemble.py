@@ -199,8 +199,7 @@ def _choose_tools(values: Values, agent: AgentOptions, given: tuple[Tool, ...]) 
     """Choose the tools of an agent, each as it will run."""
     tools = given
     if ToolFilterOptions.is_given(values):
-        options = ToolFilterOptions.read(values)
-        tools = filter_tools(options, tools, more_may_come=bool(agent.policies)).tools
+        tools = filter_tools(ToolFilterOptions.read(values), tools)
     if "tool_choice" in values and not agent.policies:  # these may bring tools
         choice = SettingOptions.read(values).tool_choice
         progress = ProgressOptions.read(values).progress_tool

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-import msgspec
-
 from windlass.errors import nearest
 from windlass.options.checks import optional, texts
 from windlass.options.group import AGENTS, Door, Option, OptionGroup
@@ -31,43 +29,41 @@ class ToolFilterOptions(OptionGroup, frozen=True, kw_only=True):
     """Names of tools that it may not use, whoever brings them."""
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """The tools that are left, those that may not be added later, and warnings."""
-
-    tools: tuple[Tool, ...]
-    denied: frozenset[str] = frozenset()
-    warnings: tuple[str, ...] = ()
-
-
-def filter_tools(
-    options: ToolFilterOptions, tools: tuple[Tool, ...], *, more_may_come: bool
-) -> Choice:
+def filter_tools(options: ToolFilterOptions, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
     """Choose the tools that `allowed_tools` and `disallowed_tools` leave.
 
     Tools that a policy brings into a run are not of this list: only the denied ones are kept out.
-    `more_may_come`: there are such policies, so that a denied name may be one of theirs.
     """
-    allowed = options.allowed_tools
-    denied = options.disallowed_tools or ()
-    if allowed is None and not denied:
-        return Choice(tools)
-    warnings = _unknown("allowed_tools", allowed or (), tools)
+    allowed, denied = options.allowed_tools, options.disallowed_tools or ()
+    return tuple(
+        [
+            tool
+            for tool in tools
+            if (allowed is None or tool.name in allowed) and tool.name not in denied
+        ]
+    )
+
+
+def find_filter_problems(
+    options: ToolFilterOptions, tools: tuple[Tool, ...], *, more_may_come: bool
+) -> tuple[str, ...]:
+    """List unknown names and contradictions in `allowed_tools` and `disallowed_tools`.
+
+    `more_may_come`: there are policies that bring tools, so that a denied name may be one of theirs.
+    """
+    allowed, denied = options.allowed_tools or (), options.disallowed_tools or ()
+    problems = _unknown("allowed_tools", allowed, tools)
     if not more_may_come:
-        warnings += _unknown("disallowed_tools", denied, tools)
-    both = [name for name in dict.fromkeys(allowed or ()) if name in denied]
+        problems += _unknown("disallowed_tools", denied, tools)
+    both = [name for name in dict.fromkeys(allowed) if name in denied]
     if both:
         names = ", ".join(map(repr, both))
-        warnings.append(
+        problems.append(
             f"{names} in both allowed_tools and disallowed_tools: what is denied stays denied"
         )
-    left = tuple(
-        tool
-        for tool in tools
-        if (allowed is None or tool.name in allowed) and tool.name not in denied
-    )
-    if tools and not left:
-        warnings.append("allowed_tools and disallowed_tools leave none of the tools")
-    return Choice(left, frozenset(denied), tuple(warnings))
+    if tools and not filter_tools(options, tools):
+        problems.append("allowed_tools and disallowed_tools leave none of the tools")
+    return tuple(problems)
 
 
 def _unknown(option: str, names: Sequence[str], tools: Sequence[Tool]) -> list[str]:
