@@ -153,7 +153,7 @@ def named_targets(
 def find_lookups(text: str, known: Known) -> tuple[tuple[str, str], ...]:
     """Return the records of trusted origin that a text has values of: the tool, and the words."""
     found: dict[str, str] = {}
-    words = [token.text for token in tokenize(text) if not token.raw.islower()]
+    words = [one.text for one in tokenize(text) if not (one.raw.isalpha() and one.raw.islower())]
     for word in dict.fromkeys(words):
         for record in known.records.find(word):
             if record.is_lookup and len(record.words) <= _MOST_WORDS and len(found) < _MOST_LOOKUPS:

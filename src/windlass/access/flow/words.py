@@ -201,14 +201,16 @@ class UserWords:
     def names_text(self, value: str, argument: str, tool: str) -> bool:
         """Return whether a text was said as the name of what an argument takes.
 
-        A single ordinary word counts only in quotes or after the argument's own name: a word that
-        stands anywhere in a request is no target.
+        A single ordinary word counts only in quotes or after the argument's own name, and everyday
+        words never: a word that stands anywhere in a request is no target.
         """
         phrase = fold_words(value)
         place = self._find(phrase)
         if place < 0:
             return self.says(value)
         word = self._words[place]
+        if _COMMON.issuperset(phrase):
+            return False
         names = {stem(part) for part in (*split_name(argument), *split_name(tool))}
         if all(self._is_other_kind(found, names) for found in self._places[word]):
             return False
@@ -221,10 +223,9 @@ class UserWords:
         ):
             return True
         return any(
-            stem(near) in own and self._clauses[at] == self._clauses[found]
+            stem(self._words[at]) in own and self._clauses[at] == self._clauses[found]
             for found in self._places[word]
-            for at, near in enumerate(self._words[: found + 3])
-            if at >= found - 7
+            for at in range(max(found - 7, 0), min(found + 3, len(self._words)))
         )
 
     def _is_other_kind(self, place: int, names: set[str]) -> bool:
