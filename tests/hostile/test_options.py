@@ -121,6 +121,8 @@ class Case:
         self.meant: str | None = None  # what the mistake was nearest to
         if known and rng.random() < 0.7:
             self._spoil(rng, door, known)
+        if self.mistake == "deps_type":
+            self.options.pop("deps", None)  # it may be just of that type
 
     def _agree(self, rng: random.Random, known: Mapping[str, pools.Pool]) -> None:
         """Values that are right one by one may still contradict each other."""
@@ -131,12 +133,15 @@ class Case:
             ("token_budget", "budget"),
             ("max_token_budget", "budget"),
             ("token_budget", "max_token_budget"),
+            ("persistent", "loop_until_done"),
         )
         for both in alike:
             if all(name in options for name in both):
                 del options[both[0]]
         if isinstance(options.get("tool_choice"), dict):
             options.pop("output", None)
+        if options.get("schema") is not None and options.get("response_format") == "text":
+            del options["response_format"]
         for group in ALONE:
             given = [name for name in options if name in group]
             for name in given[1:]:
