@@ -557,7 +557,7 @@ PARSERS = (
     Parser("scratchpad", plainly, TAGS),
     Parser("excerpts", excerpt, TAGS),
     Parser("words of the user", lambda text: UserWords([text]).names, WORDS),
-    Parser("dates of the user", lambda text: UserWords([text]).dates, DATES),
+    Parser("dates of the user", lambda text: UserWords([text]).dates, DATES, copies=2),
     Parser(
         "dates and numbers of the user", lambda text: UserWords([text]).numbers, DATES, copies=2
     ),
