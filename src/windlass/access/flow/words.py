@@ -138,7 +138,7 @@ class UserWords:
         return tuple(found)
 
     @cached_property
-    def _quoted(self) -> frozenset[tuple[str, ...]]:
+    def _quotes(self) -> frozenset[tuple[str, ...]]:
         return frozenset(fold_words(phrase) for phrase in _QUOTED.findall(self.text))
 
     @cached_property
@@ -148,7 +148,7 @@ class UserWords:
             [
                 token.text
                 for token in self._tokens
-                if _is_name(token) or (token.text,) in self._quoted
+                if _is_name(token) or (token.text,) in self._quotes
             ]
         )
 
@@ -167,15 +167,15 @@ class UserWords:
     @cached_property
     def dates(self) -> Dates:
         """The dates and times in it."""
-        return find_dates(self._undictated)
+        return find_dates(self._free_text)
 
     @cached_property
     def numbers(self) -> tuple[Number, ...]:
         """The numbers in it."""
-        return tuple(find_numbers(self._undictated, self.dates.places))
+        return tuple(find_numbers(self._free_text, self.dates.places))
 
     @cached_property
-    def _undictated(self) -> str:
+    def _free_text(self) -> str:
         return fold(_DICTATED.sub(" ", self.text))
 
     @cached_property
@@ -214,7 +214,7 @@ class UserWords:
         names = {stem(part) for part in (*split_name(argument), *split_name(tool))}
         if all(self._is_other_kind(found, names) for found in self._places[word]):
             return False
-        if len(phrase) > 1 or phrase in self._quoted or word in self.names:
+        if len(phrase) > 1 or phrase in self._quotes or word in self.names:
             return True
         own = {stem(part) for part in split_name(argument)}
         if any(

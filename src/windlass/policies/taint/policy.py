@@ -37,7 +37,7 @@ from windlass.loop.verdict import Ask, Granted, Outcome, Refused
 from windlass.messages import ToolCall, ToolResult
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.taint.options import Taint, TaintOptions
-from windlass.policies.taint.session_values import Labelled, SeenValues, label_tool
+from windlass.policies.taint.session_values import Labelled, SessionValues, label_tool
 from windlass.tools.result import not_permitted
 from windlass.tools.tool import Tool
 
@@ -87,9 +87,9 @@ class FlowControl(Policy[TaintState]):
 
     def for_child(self, run: Run) -> FlowControl:
         """Return the policy of a sub-agent, which begins with all that its parent knows."""
-        known = self._known(run)
-        state = self._touched(run).merge(self._seen(run).answers())
-        untrusted = next(iter(self._seen(run).untrusted), None)
+        known = self._read_known(run)
+        state = self._find_state(run).merge(self._session_values(run).answers())
+        untrusted = next(iter(self._session_values(run).untrusted), None)
         if untrusted is not None:
             state = state.with_(("reads_untrusted",), untrusted)
         above = (state, Known(known.user, known.host, RecordIndex(known.records)))
@@ -118,11 +118,11 @@ class FlowControl(Policy[TaintState]):
             return None
         if not tool.flow.acts:
             return self._check_read(run, call, tool)
-        known = self._known(run)
-        untrusted = self._untrusted(run)
+        known = self._read_known(run)
+        untrusted = self._find_sources(run)
         if not untrusted and not tool.flow.is_final:
             return None
-        seen = self._seen(run)
+        seen = self._session_values(run)
         decision = decide_call(
             call.name,
             tool.tool.parameters,
@@ -146,13 +146,13 @@ class FlowControl(Policy[TaintState]):
         """Check a read with an address that was built here, as it may carry something out."""
         if not _has_address(call, tool):
             return None
-        untrusted = self._untrusted(run)
+        untrusted = self._find_sources(run)
         if not untrusted:
             return None
-        decision = decide_read(tool.annotations, call.arguments, self._known(run))
+        decision = decide_read(tool.annotations, call.arguments, self._read_known(run))
         if not decision.asks:
             return None
-        seen = self._seen(run)
+        seen = self._session_values(run)
         addresses = [
             target
             for target in _targets_of(call, tool)
@@ -181,8 +181,8 @@ class FlowControl(Policy[TaintState]):
         """Keep what a sub-agent's parent must know: values of trusted origin, and answers."""
         if self.above is not None:
             mine: TaintState = run.recall(self)
-            heard = self._known(run)
-            known = mine.merge(self._seen(run).answers())
+            heard = self._read_known(run)
+            known = mine.merge(self._session_values(run).answers())
             if outcome.status == "done":
                 text = run.messages[-1].text if run.messages else ""
                 known = known.merge(TaintState({}, find_lookups(text, heard)))
@@ -196,9 +196,9 @@ class FlowControl(Policy[TaintState]):
             return False
         return not tool.flow.labels and "result" not in tool.annotations
 
-    def _seen(self, run: Run) -> SeenValues:
-        key = (SeenValues, self.name)
-        seen: SeenValues | None = run.cache.get(key)
+    def _session_values(self, run: Run) -> SessionValues:
+        key = (SessionValues, self.name)
+        seen: SessionValues | None = run.cache.get(key)
         if seen is None:
 
             def find_tool(name: str) -> Labelled | None:
@@ -206,27 +206,27 @@ class FlowControl(Policy[TaintState]):
                 return None if tool is None else self._label(run, tool)
 
             above = None if self.above is None else self.above[1]
-            seen = run.cache[key] = SeenValues(find_tool, above)
+            seen = run.cache[key] = SessionValues(find_tool, above)
             for state in (run.recall(self), *([self.above[0]] if self.above else [])):
                 seen.add_state(state)
         return seen
 
-    def _known(self, run: Run) -> Known:
+    def _read_known(self, run: Run) -> Known:
         system = run.plan.frame.system or ""
         host: UserWords | None = run.cache.get((UserWords, system))
         if host is None:
             host = run.cache[UserWords, system] = UserWords([system])
-        known = self._seen(run).read(run.entries, host)
+        known = self._session_values(run).read(run.entries, host)
         return known if self.rules.trust_prompt else known._replace(user=UserWords())
 
-    def _touched(self, run: Run) -> TaintState:
+    def _find_state(self, run: Run) -> TaintState:
         mine: TaintState = run.recall(self)
         return mine if self.above is None else mine.merge(self.above[0])
 
-    def _untrusted(self, run: Run) -> dict[str, str]:
+    def _find_sources(self, run: Run) -> dict[str, str]:
         """Return who brought untrusted content into the context: the tool and its call."""
-        found = dict(self._seen(run).untrusted)
-        source = self._touched(run).by.get("reads_untrusted")
+        found = dict(self._session_values(run).untrusted)
+        source = self._find_state(run).by.get("reads_untrusted")
         if source is not None:
             found.setdefault(source, "")
         return found
@@ -279,8 +279,8 @@ class FlowControl(Policy[TaintState]):
 
     def _add_labels(self, run: Run, flow: ToolFlow, tool: str) -> None:
         """Record what a tool brings in or lets out, the first time that it does so."""
-        if tool not in self._noted(run):
-            self._noted(run).add(tool)
+        if tool not in self._find_recorded_tools(run):
+            self._find_recorded_tools(run).add(tool)
             trusts = {str(one) for one in (flow.trust, *flow.fields.values()) if one is not None}
             results = tuple(sorted(trusts - {"trusted"}))
             run.record(TaintAdded(tool, tuple(sorted(flow.labels)), results))
@@ -289,7 +289,7 @@ class FlowControl(Policy[TaintState]):
         if known is not mine:
             run.remember(self, known)
 
-    def _noted(self, run: Run) -> set[str]:
+    def _find_recorded_tools(self, run: Run) -> set[str]:
         """Return the tools of the session that are on record with their labels."""
         noted: set[str] | None = run.cache.get(TaintAdded)
         if noted is None:
@@ -311,7 +311,7 @@ class FlowControl(Policy[TaintState]):
                 results = ("untrusted",) if "reads_untrusted" in touched.by else ()
                 run.record(TaintAdded(tool, tuple(sorted(new)), results))
             run.remember(self, known)
-            self._seen(run).add_state(touched)
+            self._session_values(run).add_state(touched)
 
 
 def _has_address(call: ToolCall, tool: Labelled) -> bool:

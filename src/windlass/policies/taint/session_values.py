@@ -49,7 +49,7 @@ class Labelled(NamedTuple):
     flow: ToolFlow
 
 
-class SeenValues:
+class SessionValues:
     """The user's words, the records of all results, and who brought untrusted content in."""
 
     def __init__(self, find_tool: Callable[[str], Labelled | None], above: Known | None) -> None:
