@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from windlass.access.flow.call_values import Known
@@ -19,6 +19,7 @@ from windlass.access.flow.records import (
 )
 from windlass.access.flow.tokens import fold_words
 from windlass.access.flow.words import UserWords
+from windlass.access.values import iterate_values
 from windlass.events import (
     JournalEntry,
     Replied,
@@ -29,7 +30,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.events.receipts import is_of_flow_control
-from windlass.json_types import JsonObject, is_mapping, is_sequence
+from windlass.json_types import JsonObject, is_mapping
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.tools.tool import Tool
 
@@ -171,7 +172,13 @@ class SessionValues:
         )
         repeated = frozenset[str]()
         if not asked and call is not None:
-            repeated = frozenset(_words_in(call.arguments))
+            repeated = frozenset(
+                [
+                    word
+                    for value in iterate_values(call.arguments)
+                    for word in fold_words(str(value))
+                ]
+            )
         self._add(
             result.text,
             name,
@@ -242,18 +249,6 @@ class SessionValues:
             or words.says_key(record.key)
             or words.says_any_key(record.own_words)
         )
-
-
-def _words_in(value: object) -> Iterator[str]:
-    if is_mapping(value):
-        for key, inner in value.items():
-            yield from fold_words(str(key))
-            yield from _words_in(inner)
-    elif is_sequence(value):
-        for inner in value:
-            yield from _words_in(inner)
-    else:
-        yield from fold_words(str(value))
 
 
 def _is_delegated(entries: Sequence[JournalEntry]) -> bool:
