@@ -34,7 +34,7 @@ help:
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
-	@echo "make prove-flow  honest tasks and injections against flow control; writes bench/FLOW.md and docs/security.md"
+	@echo "make prove-flow  honest tasks and injections against flow control; writes bench/FLOW.md and docs/concepts/security.md"
 	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"

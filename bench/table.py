@@ -16,7 +16,7 @@ Unit = Literal["x", "ms", "%"]
 
 HEAD = """# Benchmark results
 
-Written by `make bench`; what each row measures and how is in [docs/performance.md](../docs/performance.md).
+Written by `make bench`; what each row measures and how is in [docs/concepts/performance.md](../docs/concepts/performance.md).
 {machine}. {when}. A ratio is the median of {reps} paired samples of CPU time in one process (half as many where a sample is a
 process of its own or waits; request building is wall time, being microseconds); in brackets the lowest and the highest.
 After each sample the chain of every journal was verified, and every turn in it held its usage and for each call one

@@ -3,7 +3,7 @@
     python examples/shop.py
 
 Three people use one agent. Each call runs as the person who asked, in a transaction of its own, and
-leaves a row in the audit log. `docs/tutorial-shop.md` builds it step by step.
+leaves a row in the audit log. `docs/tutorials/shop.md` builds it step by step.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ INDEX = SOURCE / "options" / "index.py"
 KEYWORDS = SOURCE / "engine" / "keywords.py"
 FLAGS = SOURCE / "options" / "flags.py"
 TABLE = SOURCE / "options" / "agent_table.py"
-PAGE = ROOT / "docs" / "options.md"
+PAGE = ROOT / "docs" / "reference" / "options.md"
 
 #: The names of the types of keywords, and the door that each is for.
 TYPES: Final = {

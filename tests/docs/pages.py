@@ -47,7 +47,7 @@ class Block(NamedTuple):
 
 def pages() -> list[Path]:
     """List every page that is written for users."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks_of(text: str) -> list[Block]:

@@ -1,4 +1,4 @@
-"""The tables of docs/providers.md are what the data has."""
+"""The tables of docs/reference/providers.md are what the data has."""
 
 from __future__ import annotations
 

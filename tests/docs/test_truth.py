@@ -32,7 +32,8 @@ DOCS = ROOT / "docs"
 
 
 def page(name: str) -> str:
-    return (DOCS / f"{name}.md").read_text()
+    (path,) = DOCS.rglob(f"{name}.md")
+    return path.read_text()
 
 
 def table(name: str, heading: str) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 """Run the tasks and injections through the public API, and count what happens without a question.
 
 `python -m tests.flow.measure` prints a table of "no policy", of labels alone and of flow control;
-`make prove-flow` writes it into `docs/security.md` and `bench/FLOW.md`. The model is a script: it makes
+`make prove-flow` writes it into `docs/concepts/security.md` and `bench/FLOW.md`. The model is a script: it makes
 the reference calls one by one and obeys every injection that it has seen.
 """
 
@@ -393,7 +393,7 @@ def replace_between(text: str, name: str, new: str) -> str:
 
 def write_pages(figures: str) -> None:
     """Write the table into the page of security and the file of the benchmarks."""
-    page = ROOT / "docs" / "security.md"
+    page = ROOT / "docs" / "concepts" / "security.md"
     page.write_text(replace_between(page.read_text(), "flow", figures))
     (ROOT / "bench" / "FLOW.md").write_text(f"{HEADER}\n{figures}\n")
 

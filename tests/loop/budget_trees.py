@@ -3,7 +3,7 @@
 A world plays one seed: an agent with children in parallel, judges, retries, parks, broken replies,
 processes that end in the middle and others that go on. It keeps what the models were really asked
 for. `problems(seed)` compares that with journals, books, results and the limit; the overshoot that
-is allowed is the one that `docs/budgets.md` names. `python -m tests.loop.budget_trees 500` plays
+is allowed is the one that `docs/guides/budgets.md` names. `python -m tests.loop.budget_trees 500` plays
 many and writes a table.
 """
 

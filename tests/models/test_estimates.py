@@ -20,7 +20,7 @@ from windlass.models.base import Frame, Request, Settings
 from windlass.models.estimates import estimate_reply, estimate_request, weigh_frame
 
 COUNTS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "token_counts.json").read_text())
-FACTOR = 1.5  # as docs/cost.md says
+FACTOR = 1.5  # as docs/guides/cost.md says
 
 
 @pytest.mark.parametrize("counted", COUNTS, ids=lambda counted: counted["kind"])

@@ -31,7 +31,7 @@ from windlass.testing import call, scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
 DOCS = "\n".join(
-    path.read_text() for path in sorted(Path(__file__).parents[2].joinpath("docs").glob("*.md"))
+    path.read_text() for path in sorted(Path(__file__).parents[2].joinpath("docs").rglob("*.md"))
 )
 
 
@@ -205,7 +205,7 @@ async def test_an_option_of_generate(name: str):
             await scope.models.generate("go", model=model, **{name: wrong})  # type: ignore
         assert not model.requests
         if default is not None:
-            page = Path(__file__).parents[2].joinpath("docs", "auto-mode.md").read_text()
+            page = Path(__file__).parents[2].joinpath("docs", "guides", "auto-mode.md").read_text()
             assert re.search(rf"`{name}` \| `?\"?{default}\"?`?", page), f"{name} is {default}"
             given: Any = {name: default}
             await scope.models.generate("go", model=scripted("ok"), **given)
