@@ -12,7 +12,7 @@
         TokenBudgetExceededError   of tokens
       Aborted                    the caller aborted the run
       Suspended                  the run is parked and waits
-      OutputMissing              a typed run ended without its output
+      OutputMissing              `out.output` of a run that ended without an answer
       PermissionDenied           the caller may not do this
       ResourceError              a call to a resource could not be answered
         NotFound  Conflict  InvalidValue
@@ -193,7 +193,21 @@ class Suspended(WindlassError):
 
 
 class OutputMissing(WindlassError):
-    """A typed run ended without the output it promised."""
+    """A run that ended without an answer: `error.status`, `error.error`, `error.fix`.
+
+    `error` is that of the result (category, kind, message, …), `fix` what to do about it.
+
+    ```python
+    try:
+        print(out.output)
+    except w.OutputMissing as missing:
+        print(missing.status, missing.fix)
+    ```
+    """
+
+    def __init__(self, message: str, *, error: dict[str, Any] | None = None, fix: str = "") -> None:
+        super().__init__(message)
+        self.error, self.fix = error, fix
 
 
 class PermissionDenied(WindlassError):

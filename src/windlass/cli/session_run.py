@@ -28,7 +28,7 @@ from windlass.cli.views import JsonLines, Redacting, View, view_for
 from windlass.config.loader import load
 from windlass.engine.environment import Environment
 from windlass.engine.run_options import RunOptions
-from windlass.errors import ConfigError, NoSuchSession
+from windlass.errors import ConfigError, NoSuchSession, OutputMissing
 from windlass.events import Event
 from windlass.json_types import JsonObject, as_list
 from windlass.loop.abort import Abort
@@ -214,7 +214,8 @@ class Work:
         return {
             "status": result.status,
             "stop_reason": result.stop_reason,
-            "output": result.output,
+            "output": _output(result),
+            "final_text": result.final_text,
             "error": result.error,
             "session_id": result.session_id,
             "run_id": result.run_id,
@@ -232,6 +233,14 @@ class Work:
         if self.signal is not None and result.status in CANCELLED:
             return 128 + self.signal
         return 0 if result.status in GOOD else 1
+
+
+def _output(result: AgentResult[str]) -> str | None:
+    """Return the answer, None where there is none; `error` and `status` say why."""
+    try:
+        return result.output
+    except OutputMissing:
+        return None
 
 
 def _why(result: AgentResult[str]) -> str:

@@ -30,6 +30,7 @@ from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
 from windlass.models.history import is_text_call
 from windlass.models.meter import EMPTY
+from windlass.output.missing import WITHOUT_OUTPUT, Ending, build_output_missing
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
 from windlass.policies.preview.plan import plan_in
@@ -183,7 +184,7 @@ class RunResult:
 
     @property
     def final_text(self) -> str:
-        """The last answer alone."""
+        """The last text of the model, however the run ended; empty if there is none."""
         entries = self._run.journal.entries
         for entry in islice(reversed(entries), len(entries) - self._run.first_entry):
             if type(entry) in _SPOKEN and (message := _assistant(entry)) is not None:
@@ -330,9 +331,13 @@ class RunResult:
         raise AttributeError(f"a result has no {name!r}{errors.nearest(name, dir(type(self)))}")
 
     def __repr__(self) -> str:
-        text = self.final_text
+        text, error = self.final_text, self.error
         shown = text if len(text) <= 60 else text[:57] + "…"
-        return f"<{type(self).__name__} {self.status} after {self._run.iteration} turns: {shown!r}>"
+        head = f"{type(self).__name__} {self.status} after {self._run.iteration} turns"
+        if error is None:
+            return f"<{head}: {shown!r}>"
+        said = f", said {shown!r}" if shown else ""
+        return f"<{head}: {error.get('category')}: {error.get('message')!s:.200}{said}>"
 
     def _repr_html_(self) -> str:
         # Loaded by notebooks only.
@@ -419,15 +424,32 @@ class AgentResult(RunResult, Generic[Output]):
     def output(self) -> Output:
         """The answer: the last text, or a value where the agent has an `output` type.
 
-        A typed run that ended without one raises `OutputMissing` here.
+        Raises `OutputMissing` where there is none, or where the run ended as `provider_error`,
+        `failed`, `suspended` or `cancelled`. A run that a limit stopped has the text it came to.
         """
         typed = next((p for p in self._run.plan.policies if isinstance(p, Answering)), None)
-        if typed is None:
-            return cast("Output", self.final_text)
-        reading = self._read(typed)
-        if not reading.problems:
-            return reading.data
-        raise self._missing(typed, reading)
+        reading = None if typed is None else self._read(typed)
+        if self.status not in WITHOUT_OUTPUT:
+            if reading is None:
+                if text := self.final_text:
+                    return cast("Output", text)
+            elif not reading.problems:
+                return reading.data
+        problem = None
+        if typed is not None and reading is not None and reading.problems:
+            kind = getattr(typed.kind, "__name__", "the type asked for")
+            problem = f"without a value of {kind}: {reading.problems[0]}"
+        raise build_output_missing(self._ending, problem)
+
+    @property
+    def _ending(self) -> Ending:
+        return Ending(
+            status=self.status,
+            stop_reason=self.stop_reason,
+            error=self.error,
+            session_id=self.session_id,
+            trace=self.trace,
+        )
 
     def _read(self, typed: Answering) -> Reading:
         for entry in reversed(self.entries):
@@ -436,15 +458,6 @@ class AgentResult(RunResult, Generic[Output]):
             if type(entry) is Said and entry.message.role == "assistant":  # a closing answer
                 return typed.read(entry.message, "end_turn", self._sentinel)
         return typed.nothing
-
-    def _missing(self, typed: Answering, reading: Reading) -> errors.OutputMissing:
-        kind = getattr(typed.kind, "__name__", "the type asked for")
-        status = f"{self.status} ({self.stop_reason})" if self.stop_reason else self.status
-        error = errors.OutputMissing(
-            f"the run ended as {status} without a value of {kind}: {reading.problems[0]}"
-        )
-        error.trace, error.session_id, error.status = self.trace, self.session_id, self.status
-        return error
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
