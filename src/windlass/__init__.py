@@ -72,6 +72,7 @@ _HOMES = {
         "NotFound",
         "OutputMissing",
         "Overloaded",
+        "ParentRequired",
         "PermissionDenied",
         "QuotaExceeded",
         "RateLimited",

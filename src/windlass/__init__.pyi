@@ -73,6 +73,7 @@ from windlass.errors import NoSuchSession as NoSuchSession
 from windlass.errors import NotFound as NotFound
 from windlass.errors import OutputMissing as OutputMissing
 from windlass.errors import Overloaded as Overloaded
+from windlass.errors import ParentRequired as ParentRequired
 from windlass.errors import PermissionDenied as PermissionDenied
 from windlass.errors import QuotaExceeded as QuotaExceeded
 from windlass.errors import RateLimited as RateLimited

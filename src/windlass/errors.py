@@ -214,6 +214,17 @@ class PermissionDenied(WindlassError):
     """The caller may not do this."""
 
 
+class ParentRequired(PermissionDenied):
+    """A sub-agent's session that goes on under its parent only: resume `error.session_id`."""
+
+    def __init__(self, why: str, parent_id: str) -> None:
+        super().__init__(
+            f"this session works under the rules of {parent_id!r}, {why}: resume {parent_id!r}, which "
+            "goes on with this one"
+        )
+        self.session_id = parent_id
+
+
 class ResourceError(WindlassError):
     """A call to a resource could not be answered; `code` is stable."""
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.golden import rich, write
 from windlass import seams
-from windlass.events import JournalEntry
+from windlass.events import JournalEntry, RunStarted
 from windlass.store import codec, open_store
 from windlass.store.base import Row
 
@@ -113,4 +113,22 @@ def test_todays_code_writes_the_same_rows_from_the_beginning(tmp_path: Path):
     before = rich.play(rich.begin, f"sqlite:///{file}", seed=7)
     after = rich.play(rich.finish, f"sqlite:///{file}", seed=8)
     assert texts([*before, *after]) == WHOLE.requests
-    assert_same_rows(file)
+    rows = asyncio.run(read_rows(f"sqlite:///{file}", rich.SESSION))
+    assert rows == [row.row() for row in WHOLE.rows]
+    assert rich.read_ledger(file) == json.loads((FOLDER / "rich-rows.json").read_bytes())
+    child = asyncio.run(read_rows(f"sqlite:///{file}", CHILD))
+    golden = [row.row() for row in load("journal-1-rich-child.json").rows]
+    assert without_rules(child) == codec.decode_rows(golden, CHILD)
+
+
+def without_rules(rows: list[Row]) -> list[JournalEntry]:
+    """Decode the journal of a sub-agent without the rules of its parent, which it has since."""
+    entries = codec.decode_rows(rows, CHILD)
+    [at] = [at for at, entry in enumerate(entries) if isinstance(entry, RunStarted)]
+    begun = entries[at]
+    assert isinstance(begun, RunStarted) and begun.metadata is not None
+    others = {key: value for key, value in begun.metadata.items() if key != "under"}
+    assert [rule["policy"] for rule in begun.metadata["under"]["rules"]] == [
+        "parent.approval_policy"
+    ]
+    return [*entries[:at], msgspec.structs.replace(begun, metadata=others), *entries[at + 1 :]]

@@ -10,6 +10,7 @@ from windlass.agents.system_prompt import check_deps
 from windlass.engine import driver
 from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import current_environment
+from windlass.engine.orphans import place_under
 from windlass.engine.ownership import owner_of
 from windlass.engine.results import AgentResult, tree_of
 from windlass.engine.resume import resume_run
@@ -83,7 +84,7 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
-        plan = for_child(plan.under(parent), parent.plan, parent.session_id)
+        plan = for_child(place_under(plan, parent), parent.plan, parent.session_id)
     take_over = parent is not None and parent.host.took_over
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     owner = owner_of(parent.journal.entries) if parent is not None else None

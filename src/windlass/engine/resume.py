@@ -11,9 +11,10 @@ from windlass.engine.decisions import answerers, must_be_open, post_decisions, t
 from windlass.engine.driver import RunRequest, Start, check_prices, close_open_calls
 from windlass.engine.limits import give_up, limits_of
 from windlass.engine.open_questions import check_not_discarded
+from windlass.engine.orphans import build_ledger_below, lower_seconds
 from windlass.engine.ownership import caller_of_resumed, check_session_access, owner_of
 from windlass.errors import NoSuchSession, whole_text
-from windlass.events import RunResumed, RunStarted
+from windlass.events import RunResumed, RunStarted, SessionOpened
 from windlass.events.policy import Reminder
 from windlass.loop.kernel import Stage
 from windlass.loop.ledger import Limits
@@ -30,7 +31,7 @@ from windlass.loop.run import Run
 from windlass.loop.spend import read_children
 from windlass.loop.verdict import Outcome
 from windlass.policies.preview.mode import as_begun
-from windlass.store.base import Journal
+from windlass.store.base import Journal, Store
 
 
 async def resume_run(
@@ -59,13 +60,15 @@ async def resume_run(
         if state.unfinished:
             plan = as_begun(resumed.plan, begun.metadata)
             resumed = msgspec.structs.replace(resumed, plan=plan)
+        resumed = await _bind_to_parents(resumed, home, journal)
         run = resumed.build_run(home, journal)
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
             state = close_open_calls(run, state)
         await read_children(home, journal.session_id, state.spending)
         if not state.unfinished:
             return _restore_ended(run, state)
-        run.ledger.limits = limits_of(run.plan.limits, begun.metadata, budget)
+        limits = limits_of(run.plan.limits, begun.metadata, budget)
+        run.ledger.limits = limits if request.parent_id else lower_seconds(limits, run.ledger)
         check_prices(run.plan, run.ledger)
         attempt = state.attempt()
         at, finish = await take_up(run, state)
@@ -89,6 +92,18 @@ async def resume_run(
     except BaseException:
         await journal.close()
         raise
+
+
+async def _bind_to_parents(request: RunRequest, home: Store, journal: Journal) -> RunRequest:
+    """Return the request below the budgets of the sessions that a sub-agent works for."""
+    opened = journal.entries[0]
+    alone = request.parent_id is None and request.ledger is None
+    if not alone or not isinstance(opened, SessionOpened) or opened.parent_id is None:
+        return request
+    ledger = await build_ledger_below(
+        home, journal.entries, request.plan.limits, request.environment.ledger
+    )
+    return request if ledger is None else msgspec.structs.replace(request, ledger=ledger)
 
 
 def _check_caller(

@@ -184,7 +184,9 @@ async def start(run: Run) -> None:
 
 
 async def adopt(run: Run, plan: Plan, why: str) -> None:
-    """Continue under another plan; policies keep their memory by name."""
+    """Continue under another plan; policies keep their memory by name, those of a parent stay."""
+    if run.plan.inherited:
+        plan = plan.below(run.plan.inherited)
     if plan.limits != run.plan.limits:  # else those stay that the run goes on with
         run.ledger.limits = plan.limits
     run.plan, run.model = plan, plan.model

@@ -39,6 +39,7 @@ class Plan:
         "eager",
         "frame",
         "framed",
+        "inherited",
         "limits",
         "max_calls_per_reply",
         "metadata",
@@ -81,6 +82,7 @@ class Plan:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
         self.role, self.denied, self.watchers = role, denied, tuple(watchers)
         self.policies = tuple(policies)
+        self.inherited: tuple[Policy[Any], ...] = ()  # those of its policies that are of a parent
         self.moments = moments = moments_of(self.policies)
         self.deliberates = moments.deliberates
         self.limits, self.concurrency = limits, concurrency
@@ -107,6 +109,7 @@ class Plan:
         )
         other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
+        other.inherited = self.inherited
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
         other.resume_attempts = self.resume_attempts
@@ -125,8 +128,9 @@ class Plan:
         return self.below(above) if above else self
 
     def below(self, policies: Sequence[Policy[Any]]) -> Plan:
-        """Return the same plan with these policies before its own."""
+        """Return the same plan with these policies of a parent before its own."""
         other = self.of(self.model)
+        other.inherited = (*policies, *self.inherited)
         other.policies = (*policies, *self.policies)
         other.moments = moments_of(other.policies)
         other.deliberates = other.moments.deliberates

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from windlass.errors import ConfigError, ModelError
+from windlass.json_types import JsonObject
 from windlass.loop.verdict import (
     Finish,
     Granted,
@@ -65,6 +66,14 @@ class Policy(Generic[Memory]):
 
     def for_child(self, run: Run) -> Policy[Any] | None:
         """Return the policy for the agents that the run hands work to; None for none."""
+        return None
+
+    def as_record(self) -> JsonObject | None:
+        """Return what a policy of `for_child` can be rebuilt from; None if it needs its program.
+
+        `{}`: there is nothing to rebuild. A session under a policy that needs its program goes on under
+        its parent only.
+        """
         return None
 
     async def start(self, run: Run) -> Sequence[Tool] | None:

@@ -11,11 +11,12 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
-from windlass.access.approval import ApprovalPolicy, PolicyDecision, rule_of
+from windlass.access.approval import ApprovalPolicy, PolicyDecision, Rule, rule_of
 from windlass.access.facts import CallFacts, facts_of, resolve_path
 from windlass.access.values import has_many_values
 from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.events import JournalEntry, ToolDecided
+from windlass.json_types import JsonObject
 from windlass.loop.approval_request import answered_before, parked_by
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
@@ -109,6 +110,18 @@ class Approval(Policy[None]):
     def for_child(self, run: Run) -> Approval:
         return Approval(self.policy, f"parent.{self.name}")
 
+    def as_record(self) -> JsonObject:
+        """Return the rules, without `request_permission`: the run is parked instead."""
+        rules = self.policy
+        record = _RecordedRules(
+            rules=rules.rules,
+            external_roots=rules.external_roots,
+            workspace=rules.root,
+            expires_in=rules.expires_in,
+            guards=rules.guards,
+        )
+        return {"approval": msgspec.to_builtins(record)}
+
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         facts = self._facts(run, call)
         if has_many_values(call.arguments):  # each path among them is followed
@@ -190,6 +203,22 @@ class Approval(Policy[None]):
             mode=(plan.metadata or {}).get("mode"),
             repeats=_repeats(run, call) if self._counts else 1,
         )
+
+
+class _RecordedRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An approval policy as plain data."""
+
+    rules: tuple[Rule, ...]
+    external_roots: tuple[str, ...]
+    workspace: str
+    expires_in: float
+    guards: bool
+
+
+def rebuild_approval(data: object, name: str) -> Approval:
+    """Build the policy of the rules from the record of a sub-agent."""
+    rules = msgspec.convert(data, _RecordedRules)
+    return Approval(ApprovalPolicy(**msgspec.structs.asdict(rules)), name)
 
 
 def _build_refusal(call: ToolCall, ask: Ask, reason: str, by: str = _HOST) -> Refused:

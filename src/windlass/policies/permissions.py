@@ -7,15 +7,26 @@ not do either: both go on to a child's run.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
 from windlass.access.ceiling import Ceiling
-from windlass.access.permissions import PermissionRequest, Permissions, Ruling, entries_of
+from windlass.access.paths import current_folder
+from windlass.access.permissions import (
+    ArgPattern,
+    Entry,
+    PathScope,
+    PermissionRequest,
+    Permissions,
+    Ruling,
+    entries_of,
+)
 from windlass.errors import error_text, safe_repr
 from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant, Replied
+from windlass.json_types import JsonObject
 from windlass.loop.approval_request import parked_by
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
@@ -93,6 +104,14 @@ class UnderCeiling(Policy[None]):
     def for_child(self, run: Run) -> UnderCeiling:
         return UnderCeiling(self.ceiling, f"parent.{self.name}")
 
+    def as_record(self) -> JsonObject:
+        return {"ceiling": msgspec.to_builtins(self.ceiling)}
+
+
+def rebuild_ceiling(data: object, name: str) -> UnderCeiling:
+    """Build the policy of a ceiling from the record of a sub-agent."""
+    return UnderCeiling(msgspec.convert(data, Ceiling), name)
+
 
 class Grants(msgspec.Struct, frozen=True):
     """Calls that were granted for the session, by the digest of tool and arguments."""
@@ -119,6 +138,15 @@ class PermissionCheck(Policy[Grants]):
 
     def for_child(self, run: Run) -> PermissionCheck:
         return PermissionCheck(self.permissions, f"parent.{self.name}")
+
+    def as_record(self) -> JsonObject | None:
+        """Return the lists, without `on_escalation`; None if one of them asks a function."""
+        lists = self.permissions
+        allow = None if lists.allow is None else _to_lines(lists.allow)
+        deny = _to_lines(lists.deny)
+        if deny is None or (allow is None and lists.allow is not None):
+            return None
+        return {"permissions": {"allow": allow, "deny": deny}}
 
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         digest = digest_of((call.name, call.arguments))
@@ -240,3 +268,50 @@ def _grant(answer: object) -> Grant | Literal["ask"] | None:
     if answer is False or answer is None or isinstance(answer, Deny):
         return None
     raise ValueError(f"it answers True, False or {{'grant': …}}, not {safe_repr(answer)}")
+
+
+class _Line(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """One line of a list as plain data."""
+
+    tool: str
+    pattern: ArgPattern | None = None
+    scope: PathScope | None = None
+
+
+class _Lines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The lists of permissions as plain data."""
+
+    allow: tuple[_Line, ...] | None
+    deny: tuple[_Line, ...]
+
+
+def _to_lines(entries: Sequence[Entry]) -> list[JsonObject] | None:
+    """Return the lines of a list as plain data; None if one of them asks a function."""
+    lines: list[JsonObject] = []
+    for entry in entries:
+        match entry.matcher:
+            case None:
+                line = _Line(tool=entry.tool)
+            case ArgPattern() as pattern:
+                line = _Line(tool=entry.tool, pattern=pattern)
+            case PathScope() as scope:
+                workspace = os.path.realpath(scope.workspace or current_folder())
+                here = msgspec.structs.replace(scope, workspace=workspace)
+                line = _Line(tool=entry.tool, scope=here)
+            case _:
+                return None
+        lines.append(cast("JsonObject", msgspec.to_builtins(line)))
+    return lines
+
+
+def rebuild_permissions(data: object, name: str) -> PermissionCheck:
+    """Build the policy of the lists from the record of a sub-agent; nobody escalates there."""
+    lists = msgspec.convert(data, _Lines)
+    allow = None if lists.allow is None else _from_lines(lists.allow)
+    return PermissionCheck(Permissions(allow=allow, deny=_from_lines(lists.deny)), name)
+
+
+def _from_lines(lines: Sequence[_Line]) -> tuple[Entry, ...]:
+    return tuple([Entry(line.tool, line.pattern or line.scope) for line in lines])

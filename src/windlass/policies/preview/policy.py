@@ -22,6 +22,7 @@ from windlass.events import (
     PlanUsed,
     RunStarted,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.approval_request import version
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
@@ -71,6 +72,9 @@ class Beforehand(Policy[Any]):
     def for_child(self, run: Run) -> Policy[Any] | None:
         inner, silent = self.inner.for_child(run), self.silent.for_child(run)
         return None if inner is None or silent is None else Beforehand(inner, silent)
+
+    def as_record(self) -> JsonObject | None:
+        return self.inner.as_record()
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
         return await self.inner.start(run)
@@ -122,6 +126,9 @@ class Preview(Policy[None]):
 
     def for_child(self, run: Run) -> Preview:
         return Preview(self.delegates, self.root or run)
+
+    def as_record(self) -> JsonObject:
+        return {}  # `as_begun` refuses to go on without the parent
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
         tool, asks = run.tools[call.name], _asks(run, call)
@@ -253,6 +260,9 @@ class PlanPins(Policy[None]):
     def for_child(self, run: Run) -> PlanPins:
         return PlanPins(self.delegates, self.root or run)
 
+    def as_record(self) -> JsonObject:
+        return {}  # `as_begun` refuses to go on without the parent
+
     async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | None:
         root = self.root or run
         tool, plan = run.tools[call.name], root.cache.get(ByPlan)
@@ -294,6 +304,9 @@ class ByPlan(Policy[Claims]):
 
     def for_child(self, run: Run) -> ByPlan:
         return ByPlan(self.ref, self.delegates, self.root or run)
+
+    def as_record(self) -> JsonObject:
+        return {}  # `as_begun` refuses to go on without the parent
 
     async def start(self, run: Run) -> None:
         if self.root is not None:

@@ -95,6 +95,9 @@ class FlowControl(Policy[TaintState]):
         above = (state, Known(known.user, known.host, RecordIndex(known.records)))
         return FlowControl(self.rules, f"parent.{self.name}", above, assume=self.assume)
 
+    def as_record(self) -> JsonObject:
+        return {}  # it is rebuilt from what it remembers
+
     async def start(self, run: Run) -> None:
         """Keep what the parent has touched: the session may go on without it."""
         if self.above is not None and "reads_untrusted" in self.above[0].by:
