@@ -46,7 +46,7 @@ from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.scope import ENDPOINTS
 from windlass.options.checks import words
 from windlass.options.group import Check, Values
-from windlass.options.index import SETTLED
+from windlass.options.index import OF_A_RUN, SETTLED
 from windlass.options.parse import parse_options
 from windlass.options.prompts import Prompts
 from windlass.output.options import OutputOptions
@@ -76,6 +76,10 @@ _TURN_LIMIT: Final = names_in("policies.turn_limit.options")
 _LOOP_TOOLS_AT_ONCE: Final = 1
 _AGENT_TOOLS_AT_ONCE: Final = 16
 _NOTHING: Final[frozenset[str]] = frozenset()
+#: Options that a plan does not depend on, or that are in the key of a shared one already.
+_APART: Final = OF_A_RUN | {"model", "tools", "deps", "deps_type", "messages"}
+#: Types of values that nobody can change.
+_CONSTANT: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def parse_loop_options(given: Mapping[str, Any], where: str = "agent_loop") -> dict[str, Any]:
@@ -124,6 +128,32 @@ class _Frame(msgspec.Struct, eq=False):
     offered: tuple[ToolSpec, ...] | None = None
 
 
+class _Recipe(msgspec.Struct, eq=False):
+    """What a plan is made of, once its model is known."""
+
+    given: Values
+    values: Values
+    system: str | None
+    door: str
+    model: Model
+    model_options: ModelOptions
+    tools: tuple[Tool, ...]
+
+
+class _Built(msgspec.Struct, frozen=True):
+    """A plan, how its model is asked to call tools, and whether other models may have the plan."""
+
+    plan: Plan
+    mode: Mode
+    is_shared: bool
+    caps: Capabilities  # the key of a shared plan has its id
+
+
+#: Plans of agents that differ in their model alone: programs make such agents again and again.
+_shared_plans: dict[tuple[object, ...], _Built] = {}
+_MOST_SHARED: Final = 256
+
+
 def assemble(values: Values, system: str | None, door: str) -> Plan:
     """Build the plan of runs with these options: a model, a frame, policies."""
     if system is not None and not (type(system) is str and system.isascii()):
@@ -135,15 +165,51 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     repairs = needs_native_repair(model, values)
     model = with_retries(model, model_options)
     model.check()
-    groups = _read_groups(values, model_options)
+    tools = as_tools(ToolOptions.read(values).tools)
+    recipe = _Recipe(given, values, system, door, model, model_options, tools)
+    key = _key_of(recipe)
+    if key is None:
+        return _build(recipe, repairs).plan
+    built = _shared_plans.get(key)
+    if built is None:
+        built = _build(recipe, repairs)
+        if not built.is_shared:
+            return built.plan
+        if len(_shared_plans) >= _MOST_SHARED:
+            _shared_plans.clear()
+        _shared_plans[key] = built
+    return built.plan.of(with_tool_format(model, built.mode, repairs))
+
+
+def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:
+    """Return all that a plan depends on beside its model; None for what may change unseen."""
+    model, caps = recipe.model, id(recipe.model.capabilities)
+    key: list[object] = [recipe.door, recipe.system, caps, model.provider, model.native_tools]
+    key.append(has_context_limit(model))
+    for tool in recipe.tools:
+        if tool.annotations:  # flow control reads them, and a program may change them
+            return None
+        key.append(tool)
+    given: Mapping[str, object] = recipe.values
+    for name, value in given.items():
+        if name not in _APART:
+            kind = type(value)
+            if kind not in _CONSTANT:
+                return None
+            key += (name, kind, value)
+    return tuple(key)
+
+
+def _build(recipe: _Recipe, repairs: bool) -> _Built:
+    values, door, model = recipe.values, recipe.door, recipe.model
+    groups = _read_groups(values, recipe.model_options)
     caps, options, agent = model.capabilities, groups.tools, groups.agent
-    given_tools = as_tools(options.tools)
-    tools = _choose_tools(values, agent, given_tools)
+    tools = _choose_tools(values, agent, recipe.tools)
     mode = _choose_mode(options, model, has_tools=bool(tools))
     sentinel = None if _COMPLETION.isdisjoint(values) else choose_sentinel(values, mode)
     prompts: Prompts = values.get("prompts")
     task = "agent" if tools else "chat"
-    frame = _Frame(system, tools, build_settings(values, caps, model.provider, task))
+    frame = _Frame(recipe.system, tools, build_settings(values, caps, model.provider, task))
     search = _plan_search(values, frame, model, is_text=mode == "text")
     answer = None
     if groups.output.output is not None:
@@ -162,7 +228,7 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
         values=values,
         door=door,
         tools=frame.tools,
-        given_tools=given_tools,
+        given_tools=recipe.tools,
         mode=mode,
         is_bounded=has_context_limit(model),
         caps=caps,
@@ -172,17 +238,19 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
         prompts=prompts,
         user_policies=agent.policies,
         reads_text_calls=formatted is not model,
-        resolve_model=model_resolver(model_options),
-        change_options=_change_options(given, system, door),
+        resolve_model=model_resolver(recipe.model_options),
+        change_options=_change_options(recipe.given, recipe.system, door),
         answer=answer,
         tool_search=None if search is None else search.policy,
     )
-    policies = build_policies(ctx)
+    policies, is_shared = build_policies(ctx)
     if effects is not None:
-        policies = wrap_policies(policies, effects)
+        policies, is_shared = wrap_policies(policies, effects), False
     if agent.policies:
         _check_names(policies)
-    return _build_plan(ctx, groups, formatted, frame, policies, _describe(ctx, groups, effects))
+    about = _describe(ctx, groups, effects)
+    plan = _build_plan(ctx, groups, formatted, frame, policies, about)
+    return _Built(plan, called, is_shared, caps)
 
 
 def _read_groups(values: Values, model: ModelOptions) -> _Groups:

@@ -34,6 +34,8 @@ class Feature(msgspec.Struct, frozen=True):
     function: str = "build"
     only_with: tuple[str, ...] = ()
     """Options of others: where none of them is given, `is_on` is not asked. Empty: it always is."""
+    is_shared: bool = False
+    """Whether its policy is made of numbers and words alone, so that plans may be shared."""
 
     def load(self) -> Build:
         """Import the behaviour, at its first use."""
@@ -49,6 +51,7 @@ class Part(msgspec.Struct, frozen=True):
 
     option: str
     add: Build
+    is_shared: bool = False
 
     def load(self) -> Build:
         """Return what adds its policy."""
@@ -157,9 +160,9 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.skills"),
     # before whatever shapes a request: these change what all others see
     Feature("policies.context_strategy"),  # in place of compaction
-    Feature("policies.compaction", _is_bounded),
+    Feature("policies.compaction", _is_bounded, is_shared=True),
     # after skills, for it narrows what they leave; after what cuts the view: it goes along with that
-    Feature("policies.tool_narrowing", _may_narrow),
+    Feature("policies.tool_narrowing", _may_narrow, is_shared=True),
     Feature(  # it writes down which tools are left
         "policies.frame_prompts",
         _replaces("agent.loop_contract", "agent.tool_contract_text"),
@@ -175,7 +178,8 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue", ("prompts",)),
     Feature("policies.closing_answer"),
     Feature("policies.quoted_calls", _reads_text_calls),
-    Feature("policies.result_cap", _always),  # last: after_tool runs in reverse, so it cuts first
+    # last: after_tool runs in reverse, so it cuts first
+    Feature("policies.result_cap", _always, is_shared=True),
 )
 
 
@@ -197,10 +201,15 @@ def _choose_steps(given: frozenset[str]) -> tuple[_Step, ...]:
     return tuple(steps)
 
 
-def build_policies(ctx: BuildContext) -> list[Policy[Any]]:
-    """Build the policies of all behaviours that are asked for; the others cost nothing."""
+def build_policies(ctx: BuildContext) -> tuple[list[Policy[Any]], bool]:
+    """Build the policies of all behaviours that are asked for, and say whether plans may share them.
+
+    The others cost nothing.
+    """
     chosen: list[Policy[Any]] = []
+    is_shared = True
     for is_on, feature in _choose_steps(frozenset(ctx.values)):
         if is_on is None or is_on(ctx):
             chosen += feature.load()(ctx)
-    return chosen
+            is_shared = is_shared and feature.is_shared
+    return chosen, is_shared
