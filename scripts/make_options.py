@@ -14,28 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 from option_groups import ROOT, SOURCE, Declared, read_all, read_keys, structs_of
+from option_keywords import write_generate_keywords, write_keyword_lists, write_keywords
 
 if TYPE_CHECKING:
     from windlass.options.group import Flag
 
 INDEX = SOURCE / "options" / "index.py"
 KEYWORDS = SOURCE / "engine" / "keywords.py"
+LISTS = SOURCE / "engine" / "keyword_lists.py"
+GENERATE = SOURCE / "generate" / "keywords.py"
 FLAGS = SOURCE / "options" / "flags.py"
 TABLE = SOURCE / "options" / "agent_table.py"
 PAGE = ROOT / "docs" / "reference" / "options.md"
-
-#: The names of the types of keywords, and the door that each is for.
-TYPES: Final = {
-    "CompletionKeywords": ("completion", "What `llm_completion` takes by name."),
-    "CallKeywords": ("call", "What `llm_call` and `llm_stream` take by name."),
-    "LoopOptions": ("loop", "Every option of `agent_loop`."),
-    "AgentKeywords": ("agent", "What `Agent` takes by name."),
-    "RunKeywords": ("run", "What `Agent.run` takes by name."),
-}
-_PROVIDERS: Final = (
-    "anthropic openai openrouter huggingface ollama local llamacpp mlx together groq deepseek "
-    "fireworks mistral gemini vertex bedrock"
-).split()
 
 
 def write_index(declared: list[Declared]) -> str:
@@ -88,67 +78,6 @@ def _names_at(declared: list[Declared], door: str) -> list[str]:
     names = [one.name for one in declared if door in one.doors]
     names += [alias for one in declared for alias, doors in one.aliases if door in doors]
     return sorted(names)
-
-
-def write_keywords(declared: list[Declared], imports: dict[str, str]) -> str:
-    """Write the types of keywords, for editors and type checkers."""
-    lines = [
-        '"""The types of options as keywords, for editors and type checkers.',
-        "",
-        "Written by `scripts/make_options.py` from the option groups. Nothing of Windlass loads this by itself.",
-        '"""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "from typing import TYPE_CHECKING, Any, TypedDict",
-        "",
-        "if TYPE_CHECKING:",
-    ]
-    homes: dict[str, set[str]] = {}
-    for name, home in imports.items():
-        homes.setdefault(home, set()).add(name)
-    for module in sorted(homes.pop("", set())):
-        lines.append(f"    import {module}")
-    for home in sorted(homes, key=lambda home: (home.startswith("windlass"), home)):
-        names = sorted(homes[home] - {"Any"} if home == "typing" else homes[home])
-        if names:
-            lines.append(f"    from {home} import {', '.join(names)}")
-    lines += ["", "", "class ProviderKeywords(TypedDict, total=False):"]
-    words = "What one provider alone understands, under its name; any configured provider has one."
-    lines += [f'    """{words}"""', "", *[f"    {name}: dict[str, Any]" for name in _PROVIDERS]]
-    for name, (door, words) in TYPES.items():
-        base = "TypedDict" if name == "LoopOptions" else "ProviderKeywords"
-        lines += ["", "", f"class {name}({base}, total=False):", f'    """{words}"""', ""]
-        types = {one.name: one.type for one in declared if door in one.doors}
-        for one in declared:
-            types |= {alias: one.type for alias, doors in one.aliases if door in doors}
-        if door == "agent":
-            types["system"] = "str | Callable[..., Any] | None"
-        if door == "run":
-            types["system"] = "str"
-            del types["deps"]  # an argument of its own, typed by the agent
-        lines += [f"    {option}: {types[option]}" for option in sorted(types)]
-    lines += [
-        "",
-        "",
-        "class LoopKeywords(LoopOptions, ProviderKeywords, total=False):",
-        '    """What `agent_loop` takes by name."""',
-        "",
-        "",
-        "",
-        "class TurnKeywords(LoopKeywords, total=False):",
-        '    """What `agent_turn` takes by name."""',
-        "",
-        "    system: str",
-        "    judge: bool | dict[str, Any] | DoneJudge",
-        "",
-        "",
-        "class WatchKeywords(TypedDict, total=False):",
-        '    """Who watches a run: what `Agent.resume` takes by name."""',
-        "",
-    ]
-    lines += [f"    {one.name}: {one.type}" for one in declared if one.group == "CallbackOptions"]
-    return "\n".join(lines) + "\n"
 
 
 #: The order of flags in a help text: these first, in this order, then those of other modules.
@@ -405,10 +334,18 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     declared, imports = read_all()
-    imports["DoneJudge"] = "windlass.policies.judges.options"
+    imports |= {
+        "Awaitable": "collections.abc",
+        "Callable": "collections.abc",
+        "ConversationResource": "windlass.resources.conversation_rows",
+        "DoneJudge": "windlass.policies.judges.options",
+        "JsonObject": "windlass.json_types",
+    }
     written = {
         INDEX: write_index(declared),
         KEYWORDS: write_keywords(declared, imports),
+        LISTS: write_keyword_lists(declared, imports),
+        GENERATE: write_generate_keywords(declared, imports),
         FLAGS: write_flags(declared),
         TABLE: write_table(declared),
         PAGE: write_page(declared),

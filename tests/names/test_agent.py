@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import get_args
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 import windlass as w
 from tests.names import judgement
 from tests.option_areas import AGENT
-from windlass.engine.keywords import RunKeywords
 from windlass.engine.stream_events import Type
 from windlass.options.index import OF_A_RUN
 from windlass.options.parse import SUPERSEDED
@@ -19,7 +19,7 @@ from windlass.testing import scripted
 @pytest.mark.parametrize("name", judgement.AGENT_OPTIONS)
 def test_an_argument_of_an_agent(name: str):
     assert name in AGENT
-    assert name in RunKeywords.__annotations__ or name == "tools"
+    assert name in signature(w.Agent).parameters and name in signature(w.Agent.run).parameters
     with pytest.raises(w.ConfigError, match=name.removesuffix("s")):
         agent = w.Agent(scripted("x"), **{name: object() if name != "tools" else [object()]})
         assert agent.plan
@@ -27,7 +27,7 @@ def test_an_argument_of_an_agent(name: str):
 
 @pytest.mark.parametrize("name", judgement.RUN_OPTIONS)
 async def test_an_argument_of_a_run(name: str):
-    assert name in OF_A_RUN | {"timeout"} and name in RunKeywords.__annotations__
+    assert name in OF_A_RUN | {"timeout"} and name in signature(w.Agent.run).parameters
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=name):
         await w.Agent(model).run("go", **{name: object()})

@@ -39,7 +39,7 @@ TO_EVE, TO_MAX = call("send", to=EVE, body="Hi"), call("send", to=MAX, body="Hi"
 
 
 def agent_of(*calls: Any, **options: Any) -> w.Agent[None, str]:
-    return w.Agent(scripted(*calls, "ok"), **{"tools": ALL, **options})
+    return w.Agent(scripted(*calls, "ok"), tools=options.pop("tools", ALL), **options)
 
 
 async def answered(agent: w.Agent[None, str], answer: Any, session: str = "s") -> Any:

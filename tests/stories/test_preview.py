@@ -52,7 +52,7 @@ WORK = (call("look", at="till"), call("pay", to="bob", amount=5), call("mail", t
 
 
 def agent(*script: Any, **options: Any) -> w.Agent[Any, str]:
-    return w.Agent(scripted(*script, "ok"), **{"tools": TOOLS, **options})
+    return w.Agent(scripted(*script, "ok"), tools=options.pop("tools", TOOLS), **options)
 
 
 async def previewed(*script: Any, **options: Any) -> Any:

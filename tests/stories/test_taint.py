@@ -72,7 +72,7 @@ GO = "Read https://news.example"
 
 
 def agent_of(*calls: Any, **options: Any) -> w.Agent[None, str]:
-    return w.Agent(scripted(*calls, "ok"), **{"tools": ALL, **options})
+    return w.Agent(scripted(*calls, "ok"), tools=options.pop("tools", ALL), **options)
 
 
 def pending(out: Any) -> list[str]:

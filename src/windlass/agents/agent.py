@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
 from weakref import ref
 
 from windlass.access.caller import Caller
 from windlass.agents.subagent import agent_tool
 from windlass.agents.system_prompt import (
     WRITTEN,
+    SystemPrompt,
     check_deps,
     context_of,
     write_system_prompt,
@@ -31,8 +32,6 @@ from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError, safe_repr
 from windlass.events import Event
-from windlass.loop.abort import Abort
-from windlass.loop.ledger import Limits
 from windlass.loop.plan import Plan
 from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.sinks import Sink, log
@@ -43,6 +42,7 @@ from windlass.observe.callbacks import CALLBACKS, NOBODY, CallbackOptions, Watch
 from windlass.options.checks import words
 from windlass.options.index import OF_A_RUN
 from windlass.options.parse import check_given, unknown_option
+from windlass.options.signature import show_method_options
 from windlass.store.base import Store
 from windlass.sync import wait
 from windlass.tools.filter import ToolFilterOptions, find_filter_problems
@@ -50,9 +50,28 @@ from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from windlass.engine.keywords import RunKeywords, WatchKeywords
-    from windlass.engine.stream import RunStream
+    from types import GenericAlias, UnionType
 
+    from windlass.engine.keyword_lists import (
+        take_agent_options,
+        take_changes,
+        take_resume_options,
+        take_run_options,
+    )
+    from windlass.engine.keywords import (
+        AgentKeywords,
+        ChangeKeywords,
+        ResumeKeywords,
+        RunKeywords,
+    )
+    from windlass.engine.stream import RunStream
+    from windlass.json_types import JsonObject
+    from windlass.tools.source import ToolLike
+
+#: What `resume` takes by name.
+_OF_RESUME = frozenset(CallbackOptions.__struct_fields__).union(
+    ("abort", "budget", "caller", "on_cancel", "store", "take_over", "timeout")
+)
 #: What belongs to one run; `timeout` is the whole run's here, not a model call's.
 _OF_A_RUN = OF_A_RUN | {"timeout"}
 
@@ -77,79 +96,78 @@ class Agent(Generic[Deps, Output]):
 
     @overload
     def __init__(
+        self: Agent[Any, str],
+        model: str | Model | None = None,
+        *,
+        system: str | SystemPrompt | None = None,
+        tools: Sequence[ToolLike] | Iterable[Tool] | None = None,
+        output: None = None,
+        deps_type: None = None,
+        **options: Unpack[AgentKeywords],
+    ) -> None:
+        # Completion without a type checker follows the options to this list.
+        take_agent_options(**options)
+
+    @overload
+    def __init__(
         self: Agent[NewDeps, NewOutput],
         model: str | Model | None = None,
-        /,
         *,
-        system: str | Callable[..., Any] | None = None,
-        tools: Sequence[Any] | Any | None = None,
+        system: str | SystemPrompt | None = None,
+        tools: Sequence[ToolLike] | Iterable[Tool] | None = None,
         output: type[NewOutput],
         deps_type: type[NewDeps],
-        **options: Any,
+        **options: Unpack[AgentKeywords],
     ) -> None: ...
 
     @overload
     def __init__(
         self: Agent[Any, NewOutput],
         model: str | Model | None = None,
-        /,
         *,
-        system: str | Callable[..., Any] | None = None,
-        tools: Sequence[Any] | Any | None = None,
+        system: str | SystemPrompt | None = None,
+        tools: Sequence[ToolLike] | Iterable[Tool] | None = None,
         output: type[NewOutput],
-        **options: Any,
+        **options: Unpack[AgentKeywords],
     ) -> None: ...
 
     @overload
     def __init__(
         self: Agent[NewDeps, str],
         model: str | Model | None = None,
-        /,
         *,
-        system: str | Callable[..., Any] | None = None,
-        tools: Sequence[Any] | Any | None = None,
+        system: str | SystemPrompt | None = None,
+        tools: Sequence[ToolLike] | Iterable[Tool] | None = None,
+        output: None = None,
         deps_type: type[NewDeps],
-        **options: Any,
+        **options: Unpack[AgentKeywords],
     ) -> None: ...
 
     @overload
     def __init__(
         self: Agent[Any, Any],
         model: str | Model | None = None,
-        /,
         *,
-        system: str | Callable[..., Any] | None = None,
-        tools: Sequence[Any] | Any | None = None,
-        output: Any,
-        **options: Any,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self: Agent[Any, str],
-        model: str | Model | None = None,
-        /,
-        *,
-        system: str | Callable[..., Any] | None = None,
-        tools: Sequence[Any] | Any | None = None,
-        output: None = None,
-        **options: Any,
+        system: str | SystemPrompt | None = None,
+        tools: Sequence[ToolLike] | Iterable[Tool] | None = None,
+        output: JsonObject | UnionType | GenericAlias,
+        deps_type: type | None = None,
+        **options: Unpack[AgentKeywords],
     ) -> None: ...
 
     def __init__(
         self,
         model: str | Model | None = None,
-        /,
         *,
-        system: str | Callable[..., Any] | None = None,
-        tools: Sequence[Any] | Any | None = None,
+        system: str | SystemPrompt | None = None,
+        tools: Sequence[ToolLike] | Iterable[Tool] | None = None,
         **options: Any,
     ) -> None:
+        if model is not None:
+            options["model"] = model
         if tools is not None:
             options["tools"] = tools
         self._options = parse_agent_options(options)
-        if model is not None:
-            self._options["model"] = model
         if system is not None and not callable(system):
             system = words("system", system)
         self._system = system
@@ -175,7 +193,7 @@ class Agent(Generic[Deps, Output]):
         return self._options
 
     @property
-    def system(self) -> str | Callable[..., Any] | None:
+    def system(self) -> str | SystemPrompt | None:
         """Its system prompt, or the function that writes one."""
         return self._system
 
@@ -186,14 +204,38 @@ class Agent(Generic[Deps, Output]):
 
     # ----------------------------------------------------------------- running
 
+    @overload
     async def run(
         self,
         prompt: str | Message | Sequence[Any] | Mapping[str, Any],
         /,
         *,
         deps: Deps | None = None,
+        output: type[NewOutput],
+        **options: Unpack[RunKeywords],
+    ) -> AgentResult[NewOutput]: ...
+
+    @overload
+    async def run(
+        self,
+        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        /,
+        *,
+        deps: Deps | None = None,
+        output: None = None,
         **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
+        take_run_options(**options)
+        raise NotImplementedError
+
+    async def run(
+        self,
+        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        /,
+        *,
+        deps: Deps | None = None,
+        **options: Any,
+    ) -> AgentResult[Any]:
         """Run to the end and return the result; its `status` tells how it ended.
 
         Beside what belongs to one run (`session_id`, `caller`, `abort`, `timeout`, `on_event`, …)
@@ -205,16 +247,64 @@ class Agent(Generic[Deps, Output]):
         outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
         return AgentResult(begun.run, outcome)
 
+    @overload
     def run_sync(
         self,
         prompt: str | Message | Sequence[Any] | Mapping[str, Any],
         /,
         *,
         deps: Deps | None = None,
+        output: type[NewOutput],
+        **options: Unpack[RunKeywords],
+    ) -> AgentResult[NewOutput]: ...
+
+    @overload
+    def run_sync(
+        self,
+        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        /,
+        *,
+        deps: Deps | None = None,
+        output: None = None,
         **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
+        take_run_options(**options)
+        raise NotImplementedError
+
+    def run_sync(
+        self,
+        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        /,
+        *,
+        deps: Deps | None = None,
+        **options: Any,
+    ) -> AgentResult[Any]:
         """Run and block; works in scripts, threads and notebooks."""
         return wait(self.run(prompt, deps=deps, **options))
+
+    @overload
+    def stream(
+        self,
+        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        /,
+        *,
+        deps: Deps | None = None,
+        output: type[NewOutput],
+        **options: Unpack[RunKeywords],
+    ) -> RunStream[AgentResult[NewOutput]]: ...
+
+    @overload
+    def stream(
+        self,
+        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        /,
+        *,
+        deps: Deps | None = None,
+        output: None = None,
+        **options: Unpack[RunKeywords],
+    ) -> RunStream[AgentResult[Output]]:
+        take_run_options(**options)
+        raise NotImplementedError
 
     def stream(
         self,
@@ -222,8 +312,8 @@ class Agent(Generic[Deps, Output]):
         /,
         *,
         deps: Deps | None = None,
-        **options: Unpack[RunKeywords],
-    ) -> RunStream[AgentResult[Output]]:
+        **options: Any,
+    ) -> RunStream[AgentResult[Any]]:
         """Run and watch: `async with agent.stream("…") as run: async for text in run.text(): …`
 
         Takes what `run` takes. Leaving the block early cancels the run.
@@ -249,14 +339,7 @@ class Agent(Generic[Deps, Output]):
         decisions: Mapping[str, Allow | Deny | bool] | None = None,
         results: Mapping[str, Any] | None = None,
         deps: Deps | None = None,
-        caller: Caller | None = None,
-        abort: Abort | None = None,
-        timeout: float | None = None,
-        store: str | Store | None = None,
-        take_over: bool = False,
-        on_cancel: Literal["cancel", "park"] = "cancel",
-        budget: Limits | dict[str, float] | None = None,
-        **watch: Unpack[WatchKeywords],
+        **options: Unpack[ResumeKeywords],
     ) -> AgentResult[Output]:
         """Resume a parked or killed run, from this or any other process.
 
@@ -266,21 +349,16 @@ class Agent(Generic[Deps, Output]):
         While the run is alive elsewhere this raises `SessionHeld`; `take_over=True` goes on here,
         and the other run ends with `StaleWriter`.
         """
+        if TYPE_CHECKING:
+            take_resume_options(**options)
         if not isinstance(cast("object", session_id), str):
             raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
         check_answers(decisions, results)
-        given = {
-            "caller": caller,
-            "abort": abort,
-            "timeout": timeout,
-            "store": store,
-            "take_over": take_over,
-            "on_cancel": on_cancel,
-        }
-        for name in watch:
-            if name not in CallbackOptions.__struct_fields__:
-                raise unknown_option(name, CallbackOptions.__struct_fields__, "Agent.resume")
-        asked = self._build_request(deps, {**given, **watch, "session_id": session_id})
+        for name in options:
+            if name not in _OF_RESUME:
+                raise unknown_option(name, _OF_RESUME, "Agent.resume")
+        given = {name: value for name, value in options.items() if name != "budget"}
+        asked = self._build_request(deps, {**given, "session_id": session_id})
         asked.session_id = session_id = await find_session(
             asked.store, session_id, asked.caller, asked.runtime, "resume"
         )
@@ -290,11 +368,11 @@ class Agent(Generic[Deps, Output]):
             session_id,
             decisions=decisions,
             results=results,
-            budget=check_budget("budget", budget),
+            budget=check_budget("budget", options.get("budget")),
         )
         begun.agent, begun.parks = self, asked.parks
         asked.watchers.of(begun.run)
-        outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=timeout)
+        outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
         return AgentResult(begun.run, outcome)
 
     def detach(self, session_id: str | None = None) -> tuple[str, ...]:
@@ -315,11 +393,13 @@ class Agent(Generic[Deps, Output]):
         decisions: Mapping[str, Allow | Deny | bool] | None = None,
         results: Mapping[str, Any] | None = None,
         deps: Deps | None = None,
-        **options: Any,
+        **options: Unpack[ResumeKeywords],
     ) -> AgentResult[Output]:
         """Resume and block: `agent.resume_sync("s1", decisions={call_id: w.Allow()})`."""
-        given = {"decisions": decisions, "results": results, "deps": deps}
-        return wait(self.resume(session_id, **given, **options))
+        if TYPE_CHECKING:
+            take_resume_options(**options)
+        going = self.resume(session_id, decisions=decisions, results=results, deps=deps, **options)
+        return wait(going)
 
     def _build_request(self, deps: Deps | None, options: Mapping[str, Any]) -> _RunArguments:
         agent = self
@@ -332,7 +412,19 @@ class Agent(Generic[Deps, Output]):
 
     # ----------------------------------------------------------------- other agents from this one
 
-    def with_(self, **options: Any) -> Agent[Deps, Output]:
+    @overload
+    def with_(
+        self, *, output: type[NewOutput], **options: Unpack[ChangeKeywords]
+    ) -> Agent[Deps, NewOutput]: ...
+
+    @overload
+    def with_(
+        self, *, output: None = None, **options: Unpack[ChangeKeywords]
+    ) -> Agent[Deps, Output]:
+        take_changes(**options)
+        raise NotImplementedError
+
+    def with_(self, **options: Any) -> Agent[Deps, Any]:
         """Return the same agent with some options changed; this one stays as it is."""
         return self._with_options(options, "Agent", frozenset())
 
@@ -408,6 +500,20 @@ class Agent(Generic[Deps, Output]):
         options = ModelOptions.read(self._options)
         model = options.model or options.provider or "default model"
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
+
+
+show_method_options(
+    Agent,
+    {
+        "__init__": "take_agent_options",
+        "run": "take_run_options",
+        "run_sync": "take_run_options",
+        "stream": "take_run_options",
+        "resume": "take_resume_options",
+        "resume_sync": "take_resume_options",
+        "with_": "take_changes",
+    },
+)
 
 
 class _RunArguments:

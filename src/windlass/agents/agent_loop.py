@@ -15,8 +15,10 @@ from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError
 from windlass.observe.callbacks import CallbackOptions, sinks_of
 from windlass.options.parse import merge_options
+from windlass.options.signature import show_options
 
 if TYPE_CHECKING:
+    from windlass.engine.keyword_lists import take_loop_options
     from windlass.engine.keywords import LoopKeywords
 
 
@@ -34,6 +36,8 @@ async def agent_loop(
     print(result.status, result.visible_text, result.llm.iterations)
     ```
     """
+    if TYPE_CHECKING:
+        take_loop_options(**more)
     typed = merge_options(options, more, "agent_loop")
     if system is not None:
         if "system" in typed:
@@ -42,6 +46,7 @@ async def agent_loop(
     return await run_loop(prompt, typed, "agent_loop", LoopResult)
 
 
+show_options(agent_loop, "take_loop_options")
 Result = TypeVar("Result", bound=LoopResult)
 
 

@@ -13,8 +13,10 @@ from windlass.engine.results import LoopResult
 from windlass.errors import ConfigError
 from windlass.events import IterationEnd, IterationStart, JudgeDecision, Replied, ToolResulted
 from windlass.options.parse import merge_options
+from windlass.options.signature import show_options
 
 if TYPE_CHECKING:
+    from windlass.engine.keyword_lists import take_turn_options
     from windlass.engine.keywords import TurnKeywords
 
 GUIDANCE = (
@@ -107,6 +109,8 @@ async def agent_turn(
     print(result.visible_text, result.judge_decisions[0].verdict)
     ```
     """
+    if TYPE_CHECKING:
+        take_turn_options(**more)
     typed = merge_options(options, more, "agent_turn")
     if "judge" in typed:
         if "done_judge" in typed:
@@ -125,3 +129,6 @@ async def agent_turn(
     system = typed.pop("system", None)
     typed["system"] = f"{system}\n\n{GUIDANCE}" if system else GUIDANCE
     return await run_loop(prompt, typed, "agent_turn", TurnResult)
+
+
+show_options(agent_turn, "take_turn_options")

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from types import UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import RunStarted
 from windlass.events.policy import Reminder
+from windlass.json_types import as_given
 from windlass.loop.plan import Plan
 from windlass.redaction.redactor import MARK
 from windlass.store.base import Store
 from windlass.tools.tool import AgentInfo, ToolContext
 
+#: A function that writes the system prompt of a run: `fn()` or `fn(ctx)`, sync or async.
+SystemPrompt: TypeAlias = Callable[..., str | Awaitable[str]]
 #: The key of the written prompt in a run's record: a resumed run does not call the function.
 WRITTEN: Final = "system"
 
 
-async def write_system_prompt(write: Callable[..., Any], context: ToolContext[Any]) -> str:
+async def write_system_prompt(write: SystemPrompt, context: ToolContext[Any]) -> str:
     """Call the function that writes the system prompt: `fn()` or `fn(ctx)`, sync or async."""
     text = write(context) if inspect.signature(write).parameters else write()
     if inspect.isawaitable(text):
         text = await text
-    if not isinstance(text, str):
+    if not isinstance(as_given(text), str):
         raise ConfigError(f"system returned {safe_repr(text)}; it must return a text")
     return text
 

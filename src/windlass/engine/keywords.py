@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import Literal
 
     from windlass.access.approval import ApprovalPolicy
@@ -46,27 +46,29 @@ if TYPE_CHECKING:
     from windlass.store.base import Store
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
+    from windlass.tools.source import ToolLike
+    from windlass.tools.tool import Tool
 
 
 class ProviderKeywords(TypedDict, total=False):
     """What one provider alone understands, under its name; any configured provider has one."""
 
-    anthropic: dict[str, Any]
-    openai: dict[str, Any]
-    openrouter: dict[str, Any]
-    huggingface: dict[str, Any]
-    ollama: dict[str, Any]
-    local: dict[str, Any]
-    llamacpp: dict[str, Any]
-    mlx: dict[str, Any]
-    together: dict[str, Any]
-    groq: dict[str, Any]
-    deepseek: dict[str, Any]
-    fireworks: dict[str, Any]
-    mistral: dict[str, Any]
-    gemini: dict[str, Any]
-    vertex: dict[str, Any]
-    bedrock: dict[str, Any]
+    anthropic: JsonObject
+    openai: JsonObject
+    openrouter: JsonObject
+    huggingface: JsonObject
+    ollama: JsonObject
+    local: JsonObject
+    llamacpp: JsonObject
+    mlx: JsonObject
+    together: JsonObject
+    groq: JsonObject
+    deepseek: JsonObject
+    fireworks: JsonObject
+    mistral: JsonObject
+    gemini: JsonObject
+    vertex: JsonObject
+    bedrock: JsonObject
 
 
 class CompletionKeywords(ProviderKeywords, total=False):
@@ -76,7 +78,7 @@ class CompletionKeywords(ProviderKeywords, total=False):
     conversation_id: str | None
     frequency_penalty: float | None
     llm_backoff_ms: float | None
-    llm_caller: Callable[..., Any] | None
+    llm_caller: Callable[..., object] | None
     llm_retries: int | None
     max_tokens: int | None
     model: str | Model | None
@@ -94,7 +96,7 @@ class CompletionKeywords(ProviderKeywords, total=False):
     stream: bool | None
     task_kind: str | None
     temperature: float | None
-    thinking: bool | dict[str, Any] | None
+    thinking: bool | JsonObject | None
     thinking_policy: str | bool
     timeout: float | None
     top_k: int | None
@@ -111,10 +113,10 @@ class CallKeywords(ProviderKeywords, total=False):
     frequency_penalty: float | None
     interleaved_thinking: bool | None
     llm_backoff_ms: float | None
-    llm_caller: Callable[..., Any] | None
+    llm_caller: Callable[..., object] | None
     llm_retries: int | None
     max_tokens: int | None
-    messages: Sequence[Any] | None
+    messages: Sequence[object] | None
     model: str | Model | None
     model_tier: str | None
     presence_penalty: float | None
@@ -126,22 +128,22 @@ class CallKeywords(ProviderKeywords, total=False):
     reasoning_task: Task | None
     request_id: str | None
     response_format: Literal["text", "json"] | None
-    schema: Any
+    schema: object
     schema_retries: int
     seed: int | None
     stop: str | Sequence[str] | None
     stream: bool | None
     task_kind: str | None
     temperature: float | None
-    thinking: bool | dict[str, Any] | None
+    thinking: bool | JsonObject | None
     thinking_policy: str | bool
     timeout: float | None
-    tool_choice: str | dict[str, Any] | None
-    tool_search: bool | str | dict[str, Any] | ToolSearch | None
-    tools: Sequence[Any] | Any | None
+    tool_choice: str | JsonObject | None
+    tool_search: bool | str | JsonObject | ToolSearch | None
+    tools: Sequence[ToolLike] | Iterable[Tool] | None
     top_k: int | None
     top_p: float | None
-    transcript: Mapping[str, Any] | None
+    transcript: Mapping[str, object] | None
 
 
 class LoopOptions(TypedDict, total=False):
@@ -149,43 +151,43 @@ class LoopOptions(TypedDict, total=False):
 
     abort: Abort | None
     anthropic_beta_features: Sequence[str] | None
-    approval_policy: dict[str, Any] | ApprovalPolicy | None
-    audit_sink: Callable[..., Any] | None
-    auto_compact: str | bool | dict[str, Any] | Compaction | None
-    budget: Budget | dict[str, Any] | None
+    approval_policy: JsonObject | ApprovalPolicy | None
+    audit_sink: Callable[..., object] | None
+    auto_compact: str | bool | JsonObject | Compaction | None
+    budget: Budget | JsonObject | None
     cache: bool | None
     caller: Caller | None
     closing_answer: bool
-    compact_callback: Callable[..., Any] | None
+    compact_callback: Callable[..., object] | None
     compact_keep_first: int | None
     compact_keep_last: int | None
     compact_strategy: str | None
     compact_threshold: int | None
-    compaction: str | bool | dict[str, Any] | Compaction | None
-    consent: Callable[..., Any] | None
-    context_callback: Callable[..., Any] | None
-    context_filter: Callable[..., Any] | None
-    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None
+    compaction: str | bool | JsonObject | Compaction | None
+    consent: Callable[..., object] | None
+    context_callback: Callable[..., object] | None
+    context_filter: Callable[..., object] | None
+    context_strategy: JsonObject | SlidingWindow | Summarize | CustomStrategy | None
     conversation_id: str | None
-    deps: Any
-    done_judge: bool | dict[str, Any] | DoneJudge | None
+    deps: object
+    done_judge: bool | JsonObject | DoneJudge | None
     done_sentinel: str | None
-    dry_run: bool | Literal["plan"] | dict[str, Any] | ToolLayer | None
+    dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
     frequency_penalty: float | None
-    handoff_sink: Callable[..., Any] | None
+    handoff_sink: Callable[..., object] | None
     interleaved_thinking: bool | None
-    iteration_budget: str | dict[str, Any] | IterationBudget | None
+    iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
-    llm_caller: Callable[..., Any] | None
-    llm_options: dict[str, Any] | None
+    llm_caller: Callable[..., object] | None
+    llm_options: JsonObject | None
     llm_retries: int | None
     llm_transcript_dir: str | None
-    loop_control: Callable[..., Any] | None
+    loop_control: Callable[..., object] | None
     loop_detect_block: int | None
     loop_detect_skip: int | None
     loop_detect_warn: int | None
-    loop_detection: bool | dict[str, Any] | LoopDetection | None
+    loop_detection: bool | JsonObject | LoopDetection | None
     loop_until_done: bool
     max_calls_per_reply: int
     max_concurrent_tools: int | None
@@ -194,32 +196,32 @@ class LoopOptions(TypedDict, total=False):
     max_resume_attempts: int | None
     max_tokens: int | None
     max_verify_attempts: int
-    message_decorator: Callable[..., Any] | None
-    messages: Sequence[Any] | None
+    message_decorator: Callable[..., object] | None
+    messages: Sequence[object] | None
     model: str | Model | None
     model_tier: str | None
     name: str | None
     native_tool_fallback: Literal["allow", "allow_once", "reject"]
     nudge: str | None
     on_cancel: Literal["cancel", "park"]
-    on_event: Callable[[Event], Any] | None
+    on_event: Callable[[Event], object] | None
     on_pending: OnPending
-    on_session_start: Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None
-    permissions: dict[str, Any] | Permissions | None
+    on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
+    permissions: JsonObject | Permissions | None
     persistent: bool
     plan: str | EffectPlan | None
     policies: Sequence[Policy[Any]]
-    policy: dict[str, Any] | Ceiling | None
-    post_turn_callback: Callable[..., Any] | None
+    policy: JsonObject | Ceiling | None
+    post_turn_callback: Callable[..., object] | None
     prefetch_next_turn: bool
     presence_penalty: float | None
     problem_scale: Scale
     profile: str | None
-    progress_tool: bool | dict[str, Any] | ProgressTool | None
+    progress_tool: bool | JsonObject | ProgressTool | None
     prompt_overrides: Mapping[str, PromptSource] | None
     prompts: Mapping[str, PromptSource] | None
     provider: str | None
-    rate_limit: dict[str, Any] | ToolLayer | None
+    rate_limit: JsonObject | ToolLayer | None
     reasoning_effort: str | None
     reasoning_policy: str | bool
     reasoning_scale: Scale
@@ -228,92 +230,91 @@ class LoopOptions(TypedDict, total=False):
     require_successful_tools: Sequence[str | Sequence[str]] | None
     run_id: str | None
     schema_retries: int
-    scratchpad: bool | dict[str, Any] | Scratchpad | None
+    scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
     session_id: str | None
-    skill_match: dict[str, Any] | SkillMatch | None
+    skill_match: JsonObject | SkillMatch | None
     skills: SkillSource | None
-    stall_diagnostics: bool | dict[str, Any] | StallDiagnostics | None
-    step_judge: bool | dict[str, Any] | StepJudge | None
+    stall_diagnostics: bool | JsonObject | StallDiagnostics | None
+    step_judge: bool | JsonObject | StepJudge | None
     stop: str | Sequence[str] | None
     stop_after_successful_tools: Sequence[str] | None
     store: str | os.PathLike[str] | Store | None
     stream: bool | None
-    taint: bool | dict[str, Any] | Taint | None
+    taint: bool | JsonObject | Taint | None
     take_over: bool
     task_kind: str | None
-    telemetry: Callable[..., Any] | None
+    telemetry: Callable[..., object] | None
     temperature: float | None
-    thinking: bool | dict[str, Any] | None
+    thinking: bool | JsonObject | None
     thinking_policy: str | bool
     timeout: float | None
     timestamp_messages: bool
     token_budget: int | None
     tool_arg_validation: Literal["strict", "lenient", "none"]
     tool_backoff_ms: float
-    tool_caller: Callable[..., Any] | None
-    tool_choice: str | dict[str, Any] | None
+    tool_caller: Callable[..., object] | None
+    tool_choice: str | JsonObject | None
     tool_format: Literal["native", "text"] | None
     tool_result_max_bytes: int
     tool_retries: int
-    tool_search: bool | str | dict[str, Any] | ToolSearch | None
-    tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing | None
+    tool_search: bool | str | JsonObject | ToolSearch | None
+    tool_surface_narrowing: bool | JsonObject | ToolSurfaceNarrowing | None
     tool_timeout: float | None
-    tools: Sequence[Any] | Any | None
+    tools: Sequence[ToolLike] | Iterable[Tool] | None
     top_k: int | None
     top_p: float | None
-    transcript_projection: str | dict[str, Any] | TranscriptProjection | None
-    turn_policy: dict[str, Any] | TurnPolicy | None
-    verify_completion: Callable[..., Any] | Sequence[Callable[..., Any]] | None
-    verify_completion_judge: bool | dict[str, Any] | CompletionJudge | None
+    transcript_projection: str | JsonObject | TranscriptProjection | None
+    turn_policy: JsonObject | TurnPolicy | None
+    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion_judge: bool | JsonObject | CompletionJudge | None
     working_files: str | Sequence[str]
 
 
 class AgentKeywords(ProviderKeywords, total=False):
-    """What `Agent` takes by name."""
+    """What `Agent` takes by name, beside its named arguments."""
 
     abort: Abort | None
     allowed_tools: Sequence[str] | None
     anthropic_beta_features: Sequence[str] | None
-    approval_policy: dict[str, Any] | ApprovalPolicy | None
-    audit_sink: Callable[..., Any] | None
-    auto_compact: str | bool | dict[str, Any] | Compaction | None
-    budget: Budget | dict[str, Any] | None
+    approval_policy: JsonObject | ApprovalPolicy | None
+    audit_sink: Callable[..., object] | None
+    auto_compact: str | bool | JsonObject | Compaction | None
+    budget: Budget | JsonObject | None
     cache: bool | None
     caller: Caller | None
     closing_answer: bool
-    compact_callback: Callable[..., Any] | None
+    compact_callback: Callable[..., object] | None
     compact_keep_first: int | None
     compact_keep_last: int | None
     compact_strategy: str | None
     compact_threshold: int | None
-    compaction: str | bool | dict[str, Any] | Compaction | None
-    consent: Callable[..., Any] | None
-    context_callback: Callable[..., Any] | None
-    context_filter: Callable[..., Any] | None
-    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None
+    compaction: str | bool | JsonObject | Compaction | None
+    consent: Callable[..., object] | None
+    context_callback: Callable[..., object] | None
+    context_filter: Callable[..., object] | None
+    context_strategy: JsonObject | SlidingWindow | Summarize | CustomStrategy | None
     conversation_id: str | None
-    deps: Any
-    deps_type: Any
+    deps: object
     disallowed_tools: Sequence[str] | None
-    done_judge: bool | dict[str, Any] | DoneJudge | None
+    done_judge: bool | JsonObject | DoneJudge | None
     done_sentinel: str | None
-    dry_run: bool | Literal["plan"] | dict[str, Any] | ToolLayer | None
+    dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
     frequency_penalty: float | None
-    handoff_sink: Callable[..., Any] | None
+    handoff_sink: Callable[..., object] | None
     interleaved_thinking: bool | None
-    iteration_budget: str | dict[str, Any] | IterationBudget | None
+    iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
-    llm_caller: Callable[..., Any] | None
-    llm_options: dict[str, Any] | None
+    llm_caller: Callable[..., object] | None
+    llm_options: JsonObject | None
     llm_retries: int | None
     llm_transcript_dir: str | None
-    loop_control: Callable[..., Any] | None
+    loop_control: Callable[..., object] | None
     loop_detect_block: int | None
     loop_detect_skip: int | None
     loop_detect_warn: int | None
-    loop_detection: bool | dict[str, Any] | LoopDetection | None
+    loop_detection: bool | JsonObject | LoopDetection | None
     loop_until_done: bool
     max_calls_per_reply: int
     max_concurrent_tools: int | None
@@ -323,31 +324,29 @@ class AgentKeywords(ProviderKeywords, total=False):
     max_tokens: int | None
     max_turns: int | None
     max_verify_attempts: int
-    message_decorator: Callable[..., Any] | None
-    model: str | Model | None
+    message_decorator: Callable[..., object] | None
     model_tier: str | None
     name: str | None
     native_tool_fallback: Literal["allow", "allow_once", "reject"]
     nudge: str | None
     on_cancel: Literal["cancel", "park"]
-    on_event: Callable[[Event], Any] | None
+    on_event: Callable[[Event], object] | None
     on_pending: OnPending
-    on_session_start: Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None
-    output: Any
-    permissions: dict[str, Any] | Permissions | None
+    on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
+    permissions: JsonObject | Permissions | None
     plan: str | EffectPlan | None
     policies: Sequence[Policy[Any]]
-    policy: dict[str, Any] | Ceiling | None
-    post_turn_callback: Callable[..., Any] | None
+    policy: JsonObject | Ceiling | None
+    post_turn_callback: Callable[..., object] | None
     prefetch_next_turn: bool
     presence_penalty: float | None
     problem_scale: Scale
     profile: str | None
-    progress_tool: bool | dict[str, Any] | ProgressTool | None
+    progress_tool: bool | JsonObject | ProgressTool | None
     prompt_overrides: Mapping[str, PromptSource] | None
     prompts: Mapping[str, PromptSource] | None
     provider: str | None
-    rate_limit: dict[str, Any] | ToolLayer | None
+    rate_limit: JsonObject | ToolLayer | None
     reasoning_effort: str | None
     reasoning_policy: str | bool
     reasoning_scale: Scale
@@ -356,92 +355,89 @@ class AgentKeywords(ProviderKeywords, total=False):
     require_successful_tools: Sequence[str | Sequence[str]] | None
     role: str | None
     schema_retries: int
-    scratchpad: bool | dict[str, Any] | Scratchpad | None
+    scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
     session_id: str | None
-    skill_match: dict[str, Any] | SkillMatch | None
+    skill_match: JsonObject | SkillMatch | None
     skills: SkillSource | None
-    stall_diagnostics: bool | dict[str, Any] | StallDiagnostics | None
-    step_judge: bool | dict[str, Any] | StepJudge | None
+    stall_diagnostics: bool | JsonObject | StallDiagnostics | None
+    step_judge: bool | JsonObject | StepJudge | None
     stop: str | Sequence[str] | None
     stop_after_successful_tools: Sequence[str] | None
     store: str | os.PathLike[str] | Store | None
     stream: bool | None
-    system: str | Callable[..., Any] | None
-    taint: bool | dict[str, Any] | Taint | None
+    taint: bool | JsonObject | Taint | None
     take_over: bool
     task_kind: str | None
-    telemetry: Callable[..., Any] | None
+    telemetry: Callable[..., object] | None
     temperature: float | None
-    thinking: bool | dict[str, Any] | None
+    thinking: bool | JsonObject | None
     thinking_policy: str | bool
     timeout: float | None
     timestamp_messages: bool
     token_budget: int | None
     tool_arg_validation: Literal["strict", "lenient", "none"]
     tool_backoff_ms: float
-    tool_caller: Callable[..., Any] | None
-    tool_choice: str | dict[str, Any] | None
+    tool_caller: Callable[..., object] | None
+    tool_choice: str | JsonObject | None
     tool_format: Literal["native", "text"] | None
     tool_result_max_bytes: int
     tool_retries: int
-    tool_search: bool | str | dict[str, Any] | ToolSearch | None
-    tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing | None
+    tool_search: bool | str | JsonObject | ToolSearch | None
+    tool_surface_narrowing: bool | JsonObject | ToolSurfaceNarrowing | None
     tool_timeout: float | None
-    tools: Sequence[Any] | Any | None
     top_k: int | None
     top_p: float | None
-    transcript_projection: str | dict[str, Any] | TranscriptProjection | None
-    turn_policy: dict[str, Any] | TurnPolicy | None
-    verify_completion: Callable[..., Any] | Sequence[Callable[..., Any]] | None
-    verify_completion_judge: bool | dict[str, Any] | CompletionJudge | None
+    transcript_projection: str | JsonObject | TranscriptProjection | None
+    turn_policy: JsonObject | TurnPolicy | None
+    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion_judge: bool | JsonObject | CompletionJudge | None
     working_files: str | Sequence[str]
 
 
 class RunKeywords(ProviderKeywords, total=False):
-    """What `Agent.run` takes by name."""
+    """What `Agent.run` takes by name, beside its named arguments."""
 
     abort: Abort | None
     allowed_tools: Sequence[str] | None
     anthropic_beta_features: Sequence[str] | None
-    approval_policy: dict[str, Any] | ApprovalPolicy | None
-    audit_sink: Callable[..., Any] | None
-    auto_compact: str | bool | dict[str, Any] | Compaction | None
-    budget: Budget | dict[str, Any] | None
+    approval_policy: JsonObject | ApprovalPolicy | None
+    audit_sink: Callable[..., object] | None
+    auto_compact: str | bool | JsonObject | Compaction | None
+    budget: Budget | JsonObject | None
     cache: bool | None
     caller: Caller | None
     closing_answer: bool
-    compact_callback: Callable[..., Any] | None
+    compact_callback: Callable[..., object] | None
     compact_keep_first: int | None
     compact_keep_last: int | None
     compact_strategy: str | None
     compact_threshold: int | None
-    compaction: str | bool | dict[str, Any] | Compaction | None
-    consent: Callable[..., Any] | None
-    context_callback: Callable[..., Any] | None
-    context_filter: Callable[..., Any] | None
-    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None
+    compaction: str | bool | JsonObject | Compaction | None
+    consent: Callable[..., object] | None
+    context_callback: Callable[..., object] | None
+    context_filter: Callable[..., object] | None
+    context_strategy: JsonObject | SlidingWindow | Summarize | CustomStrategy | None
     conversation_id: str | None
-    deps_type: Any
     disallowed_tools: Sequence[str] | None
-    done_judge: bool | dict[str, Any] | DoneJudge | None
+    done_judge: bool | JsonObject | DoneJudge | None
     done_sentinel: str | None
-    dry_run: bool | Literal["plan"] | dict[str, Any] | ToolLayer | None
+    dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
     frequency_penalty: float | None
-    handoff_sink: Callable[..., Any] | None
+    handoff_sink: Callable[..., object] | None
     interleaved_thinking: bool | None
-    iteration_budget: str | dict[str, Any] | IterationBudget | None
+    iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
-    llm_caller: Callable[..., Any] | None
-    llm_options: dict[str, Any] | None
+    llm_caller: Callable[..., object] | None
+    llm_options: JsonObject | None
     llm_retries: int | None
     llm_transcript_dir: str | None
-    loop_control: Callable[..., Any] | None
+    loop_control: Callable[..., object] | None
     loop_detect_block: int | None
     loop_detect_skip: int | None
     loop_detect_warn: int | None
-    loop_detection: bool | dict[str, Any] | LoopDetection | None
+    loop_detection: bool | JsonObject | LoopDetection | None
     loop_until_done: bool
     max_calls_per_reply: int
     max_concurrent_tools: int | None
@@ -451,36 +447,35 @@ class RunKeywords(ProviderKeywords, total=False):
     max_tokens: int | None
     max_turns: int | None
     max_verify_attempts: int
-    message_decorator: Callable[..., Any] | None
+    message_decorator: Callable[..., object] | None
     model: str | Model | None
     model_tier: str | None
     name: str | None
     native_tool_fallback: Literal["allow", "allow_once", "reject"]
     nudge: str | None
     on_cancel: Literal["cancel", "park"]
-    on_event: Callable[[Event], Any] | None
-    on_message: Callable[[Message], Any] | None
+    on_event: Callable[[Event], object] | None
+    on_message: Callable[[Message], object] | None
     on_pending: OnPending
-    on_session_start: Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None
-    on_tool_call: Callable[[str, JsonObject], Any] | None
-    on_tool_result: Callable[[str, ToolResult], Any] | None
-    on_trace: Callable[[TraceEvent], Any] | None
-    on_warning: Callable[[str], Any] | None
-    output: Any
-    permissions: dict[str, Any] | Permissions | None
+    on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
+    on_tool_call: Callable[[str, JsonObject], object] | None
+    on_tool_result: Callable[[str, ToolResult], object] | None
+    on_trace: Callable[[TraceEvent], object] | None
+    on_warning: Callable[[str], object] | None
+    permissions: JsonObject | Permissions | None
     plan: str | EffectPlan | None
     policies: Sequence[Policy[Any]]
-    policy: dict[str, Any] | Ceiling | None
-    post_turn_callback: Callable[..., Any] | None
+    policy: JsonObject | Ceiling | None
+    post_turn_callback: Callable[..., object] | None
     prefetch_next_turn: bool
     presence_penalty: float | None
     problem_scale: Scale
     profile: str | None
-    progress_tool: bool | dict[str, Any] | ProgressTool | None
+    progress_tool: bool | JsonObject | ProgressTool | None
     prompt_overrides: Mapping[str, PromptSource] | None
     prompts: Mapping[str, PromptSource] | None
     provider: str | None
-    rate_limit: dict[str, Any] | ToolLayer | None
+    rate_limit: JsonObject | ToolLayer | None
     reasoning_effort: str | None
     reasoning_policy: str | bool
     reasoning_scale: Scale
@@ -490,47 +485,47 @@ class RunKeywords(ProviderKeywords, total=False):
     role: str | None
     run_id: str | None
     schema_retries: int
-    scratchpad: bool | dict[str, Any] | Scratchpad | None
+    scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
     session_id: str | None
-    skill_match: dict[str, Any] | SkillMatch | None
+    skill_match: JsonObject | SkillMatch | None
     skills: SkillSource | None
-    stall_diagnostics: bool | dict[str, Any] | StallDiagnostics | None
-    step_judge: bool | dict[str, Any] | StepJudge | None
+    stall_diagnostics: bool | JsonObject | StallDiagnostics | None
+    step_judge: bool | JsonObject | StepJudge | None
     stop: str | Sequence[str] | None
     stop_after_successful_tools: Sequence[str] | None
     store: str | os.PathLike[str] | Store | None
     stream: bool | None
     system: str
-    taint: bool | dict[str, Any] | Taint | None
+    taint: bool | JsonObject | Taint | None
     take_over: bool
     task_id: str | None
     task_kind: str | None
-    telemetry: Callable[..., Any] | None
+    telemetry: Callable[..., object] | None
     temperature: float | None
-    thinking: bool | dict[str, Any] | None
+    thinking: bool | JsonObject | None
     thinking_policy: str | bool
     timeout: float | None
     timestamp_messages: bool
     token_budget: int | None
     tool_arg_validation: Literal["strict", "lenient", "none"]
     tool_backoff_ms: float
-    tool_caller: Callable[..., Any] | None
-    tool_choice: str | dict[str, Any] | None
+    tool_caller: Callable[..., object] | None
+    tool_choice: str | JsonObject | None
     tool_format: Literal["native", "text"] | None
     tool_result_max_bytes: int
     tool_retries: int
-    tool_search: bool | str | dict[str, Any] | ToolSearch | None
-    tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing | None
+    tool_search: bool | str | JsonObject | ToolSearch | None
+    tool_surface_narrowing: bool | JsonObject | ToolSurfaceNarrowing | None
     tool_timeout: float | None
-    tools: Sequence[Any] | Any | None
+    tools: Sequence[ToolLike] | Iterable[Tool] | None
     top_k: int | None
     top_p: float | None
     trace_agent: str | None
-    transcript_projection: str | dict[str, Any] | TranscriptProjection | None
-    turn_policy: dict[str, Any] | TurnPolicy | None
-    verify_completion: Callable[..., Any] | Sequence[Callable[..., Any]] | None
-    verify_completion_judge: bool | dict[str, Any] | CompletionJudge | None
+    transcript_projection: str | JsonObject | TranscriptProjection | None
+    turn_policy: JsonObject | TurnPolicy | None
+    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion_judge: bool | JsonObject | CompletionJudge | None
     working_files: str | Sequence[str]
 
 
@@ -541,18 +536,39 @@ class LoopKeywords(LoopOptions, ProviderKeywords, total=False):
 class TurnKeywords(LoopKeywords, total=False):
     """What `agent_turn` takes by name."""
 
+    judge: bool | JsonObject | DoneJudge
     system: str
-    judge: bool | dict[str, Any] | DoneJudge
 
 
 class WatchKeywords(TypedDict, total=False):
-    """Who watches a run: what `Agent.resume` takes by name."""
+    """Who watches a run: the callbacks that `Agent.resume` takes by name."""
 
-    on_event: Callable[[Event], Any] | None
-    on_message: Callable[[Message], Any] | None
-    on_tool_call: Callable[[str, JsonObject], Any] | None
-    on_tool_result: Callable[[str, ToolResult], Any] | None
-    on_trace: Callable[[TraceEvent], Any] | None
-    on_warning: Callable[[str], Any] | None
+    on_event: Callable[[Event], object] | None
+    on_message: Callable[[Message], object] | None
+    on_tool_call: Callable[[str, JsonObject], object] | None
+    on_tool_result: Callable[[str, ToolResult], object] | None
+    on_trace: Callable[[TraceEvent], object] | None
+    on_warning: Callable[[str], object] | None
     task_id: str | None
     trace_agent: str | None
+
+
+class ResumeKeywords(WatchKeywords, total=False):
+    """What `Agent.resume` takes by name, beside its named arguments."""
+
+    abort: Abort | None
+    budget: Budget | JsonObject | None
+    caller: Caller | None
+    on_cancel: Literal["cancel", "park"]
+    store: str | os.PathLike[str] | Store | None
+    take_over: bool
+    timeout: float | None
+
+
+class ChangeKeywords(AgentKeywords, total=False):
+    """What `Agent.with_` takes by name: every option of an agent, beside `output`."""
+
+    deps_type: type | None
+    model: str | Model | None
+    system: str | Callable[..., str | Awaitable[str]] | None
+    tools: Sequence[ToolLike] | Iterable[Tool] | None

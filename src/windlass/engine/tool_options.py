@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from windlass.loop.plan import MAX_CALLS_PER_REPLY
 from windlass.options.checks import anything, boolean, number, one_of, optional
 from windlass.options.group import CALLS, Flag, Option, OptionGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable as Iterable
+    from collections.abc import Sequence as Sequence
+
+    from windlass.tools.source import ToolLike as ToolLike
+    from windlass.tools.tool import Tool as Tool
 
 TOOL_TIMEOUT = 120.0
 
@@ -19,7 +26,7 @@ class ToolOptions(OptionGroup, frozen=True, kw_only=True):
         Option(
             anything,
             doors=CALLS,
-            accepts="Sequence[Any] | Any | None",
+            accepts="Sequence[ToolLike] | Iterable[Tool] | None",
             flags=(
                 Flag(
                     names=("--tools", "-t"),

@@ -54,10 +54,12 @@ from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.verdict import Outcome
 from windlass.messages import ToolCall
 from windlass.observe.callbacks import CallbackOptions, sinks_of
+from windlass.options.signature import show_method_options
 from windlass.policies.result_cap import ResultCapOptions
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
+    from windlass.engine.keyword_lists import take_generate_options
     from windlass.generate.keywords import GenerateOpts
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
@@ -123,6 +125,8 @@ class Models:
         is run: `out.tool_calls` are yours to run. `BudgetExceeded`, `Aborted` and `ToolFailed` carry
         the `trace` so far.
         """
+        if TYPE_CHECKING:
+            take_generate_options(**options)
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, dict(options))
         begun = await asked.begin(input, sinks_of(asked.on_event))
@@ -150,6 +154,8 @@ class Models:
         Its conversation goes on as well. The options are those of `generate`: the model and the tools
         are named again, the questions that were asked stand anyway.
         """
+        if TYPE_CHECKING:
+            take_generate_options(**options)
         found = await read_continuation(
             self._environment, session_id, decisions, results, dict(options)
         )
@@ -169,6 +175,8 @@ class Models:
         **options: Unpack[GenerateOpts],
     ) -> AsyncIterator[GenerateChunk]:
         """Resume and stream: `async for chunk in scope.models.resume_stream(id, caller=ann): …`"""
+        if TYPE_CHECKING:
+            take_generate_options(**options)
         found = await read_continuation(
             self._environment, session_id, decisions, results, dict(options)
         )
@@ -189,6 +197,8 @@ class Models:
         ```
         A reader that leaves cancels the run. Errors are raised at the end.
         """
+        if TYPE_CHECKING:
+            take_generate_options(**options)
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, dict(options))
         pieces = self._pieces(asked, lambda sinks: asked.begin(input, sinks))
@@ -226,6 +236,14 @@ class Models:
                     called.clear()
             answer = asked.answer(await run.result())
             yield GenerateChunk(finish_reason=answer.finish_reason)
+
+
+show_method_options(
+    Models,
+    dict.fromkeys(
+        ("generate", "generate_stream", "resume", "resume_stream"), "take_generate_options"
+    ),
+)
 
 
 def _result(begun: Start, outcome: Outcome) -> LoopResult:

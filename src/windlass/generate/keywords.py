@@ -1,27 +1,179 @@
-"""The type of the options of `generate`, for editors and type checkers."""
+"""The type of the options of `generate`, for editors and type checkers.
+
+Written by `scripts/make_options.py` from the option groups. Nothing of Windlass loads this by itself.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-from windlass.engine.keywords import LoopOptions
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Literal
+
+    from windlass.access.approval import ApprovalPolicy
+    from windlass.access.caller import Caller
+    from windlass.access.ceiling import Ceiling
+    from windlass.access.permissions import Permissions
+    from windlass.engine.open_questions import OnPending
+    from windlass.events import Event
+    from windlass.events.policy import Reminder
+    from windlass.json_types import JsonObject
+    from windlass.loop.abort import Abort
+    from windlass.loop.policy import Policy
+    from windlass.models.base import Model
+    from windlass.models.reasoning import Scale, Task
+    from windlass.policies.compaction.options import Compaction
+    from windlass.policies.completion import TurnPolicy
+    from windlass.policies.context_strategy.options import CustomStrategy, SlidingWindow, Summarize
+    from windlass.policies.judges.options import CompletionJudge, DoneJudge
+    from windlass.policies.judges.step import StepJudge
+    from windlass.policies.preview.plan import EffectPlan
+    from windlass.policies.progress import ProgressTool
+    from windlass.policies.projection.options import TranscriptProjection
+    from windlass.policies.prompt_overrides import PromptSource
+    from windlass.policies.scratchpad.options import Scratchpad
+    from windlass.policies.skills.options import SkillSource
+    from windlass.policies.skills.skill import SkillMatch
+    from windlass.policies.stall.options import LoopDetection, StallDiagnostics
+    from windlass.policies.taint.options import Taint
+    from windlass.policies.tool_narrowing import ToolSurfaceNarrowing
+    from windlass.policies.turn_limit.options import IterationBudget
     from windlass.resources.conversation_rows import ConversationResource
+    from windlass.store.base import Store
+    from windlass.tools.middleware.stack import ToolLayer
+    from windlass.tools.search.options import ToolSearch
+    from windlass.tools.source import ToolLike
+    from windlass.tools.tool import Tool
 
 
-class GenerateOpts(LoopOptions, total=False):
-    """What `generate` takes: its own options, and what shapes a model call or guards a tool call.
+class GenerateOpts(TypedDict, total=False):
+    """What `generate` takes by name: its own options and those of a loop, except its limits.
 
-    `max_tokens` is for the whole loop here: prompts, replies and what tools answer.
+    `max_tokens` is for the whole loop: prompts, replies and what tools answer.
     """
 
-    tool_mode: Literal["auto", "return"]
-    max_tool_iterations: int
-    max_output_tokens: int | None
-    max_cost_usd: float | None
-    tool_parallelism: Literal["parallel", "serial"]
-    tool_error_mode: Literal["recover", "abort"]
-    include_tool_trace: bool
+    abort: Abort | None
+    anthropic_beta_features: Sequence[str] | None
+    approval_policy: JsonObject | ApprovalPolicy | None
+    audit_sink: Callable[..., object] | None
+    auto_compact: str | bool | JsonObject | Compaction | None
+    cache: bool | None
+    caller: Caller | None
+    closing_answer: bool
+    compact_callback: Callable[..., object] | None
+    compact_keep_first: int | None
+    compact_keep_last: int | None
+    compact_strategy: str | None
+    compact_threshold: int | None
+    compaction: str | bool | JsonObject | Compaction | None
+    consent: Callable[..., object] | None
+    context_callback: Callable[..., object] | None
+    context_filter: Callable[..., object] | None
+    context_strategy: JsonObject | SlidingWindow | Summarize | CustomStrategy | None
     conversation: ConversationResource | str | None
-    system: str
+    conversation_id: str | None
+    deps: object
+    done_judge: bool | JsonObject | DoneJudge | None
+    done_sentinel: str | None
+    dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
+    eager_tools: bool
+    frequency_penalty: float | None
+    handoff_sink: Callable[..., object] | None
+    include_tool_trace: bool
+    interleaved_thinking: bool | None
+    iteration_budget: str | JsonObject | IterationBudget | None
+    llm_backoff_ms: float | None
+    llm_caller: Callable[..., object] | None
+    llm_options: JsonObject | None
+    llm_retries: int | None
+    llm_transcript_dir: str | None
+    loop_control: Callable[..., object] | None
+    loop_detect_block: int | None
+    loop_detect_skip: int | None
+    loop_detect_warn: int | None
+    loop_detection: bool | JsonObject | LoopDetection | None
+    loop_until_done: bool
+    max_calls_per_reply: int
+    max_cost_usd: float | None
+    max_nudges: int
+    max_output_tokens: int | None
+    max_resume_attempts: int | None
+    max_tokens: int | None
+    max_tool_iterations: int
+    max_verify_attempts: int
+    message_decorator: Callable[..., object] | None
+    model: str | Model | None
+    model_tier: str | None
+    name: str | None
+    native_tool_fallback: Literal["allow", "allow_once", "reject"]
+    nudge: str | None
+    on_cancel: Literal["cancel", "park"]
+    on_event: Callable[[Event], object] | None
+    on_pending: OnPending
+    on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
+    permissions: JsonObject | Permissions | None
+    plan: str | EffectPlan | None
+    policies: Sequence[Policy[Any]]
+    policy: JsonObject | Ceiling | None
+    post_turn_callback: Callable[..., object] | None
+    prefetch_next_turn: bool
+    presence_penalty: float | None
+    problem_scale: Scale
+    profile: str | None
+    progress_tool: bool | JsonObject | ProgressTool | None
+    prompt_overrides: Mapping[str, PromptSource] | None
+    prompts: Mapping[str, PromptSource] | None
+    provider: str | None
+    rate_limit: JsonObject | ToolLayer | None
+    reasoning_effort: str | None
+    reasoning_policy: str | bool
+    reasoning_scale: Scale
+    reasoning_task: Task | None
+    request_id: str | None
+    require_successful_tools: Sequence[str | Sequence[str]] | None
+    run_id: str | None
+    schema_retries: int
+    scratchpad: bool | JsonObject | Scratchpad | None
+    seed: int | None
+    session_id: str | None
+    skill_match: JsonObject | SkillMatch | None
+    skills: SkillSource | None
+    stall_diagnostics: bool | JsonObject | StallDiagnostics | None
+    step_judge: bool | JsonObject | StepJudge | None
+    stop: str | Sequence[str] | None
+    stop_after_successful_tools: Sequence[str] | None
+    store: str | os.PathLike[str] | Store | None
+    stream: bool | None
+    system: str | None
+    taint: bool | JsonObject | Taint | None
+    take_over: bool
+    task_kind: str | None
+    telemetry: Callable[..., object] | None
+    temperature: float | None
+    thinking: bool | JsonObject | None
+    thinking_policy: str | bool
+    timeout: float | None
+    timestamp_messages: bool
+    tool_arg_validation: Literal["strict", "lenient", "none"]
+    tool_backoff_ms: float
+    tool_caller: Callable[..., object] | None
+    tool_choice: str | JsonObject | None
+    tool_error_mode: Literal["recover", "abort"]
+    tool_format: Literal["native", "text"] | None
+    tool_mode: Literal["auto", "return"]
+    tool_parallelism: Literal["parallel", "serial"]
+    tool_result_max_bytes: int
+    tool_retries: int
+    tool_search: bool | str | JsonObject | ToolSearch | None
+    tool_surface_narrowing: bool | JsonObject | ToolSurfaceNarrowing | None
+    tool_timeout: float | None
+    tools: Sequence[ToolLike] | Iterable[Tool] | None
+    top_k: int | None
+    top_p: float | None
+    transcript_projection: str | JsonObject | TranscriptProjection | None
+    turn_policy: JsonObject | TurnPolicy | None
+    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion_judge: bool | JsonObject | CompletionJudge | None
+    working_files: str | Sequence[str]

@@ -13,7 +13,7 @@ from windlass.options.parse import unknown_option
 
 TOOL_ITERATIONS: Final = 10  # the default number of rounds of tools
 #: Options of a loop that `generate` replaces, or has no use for.
-_REPLACED: Final = {
+REPLACED: Final = {
     "max_iterations": "max_tool_iterations",
     "token_budget": "max_tokens",
     "budget": "max_tokens and max_cost_usd",
@@ -64,8 +64,8 @@ def parse_generate_options(given: JsonObject) -> tuple[GenerateOptions, JsonObje
     own = read_options(GenerateOptions)
     known = NAMES["loop"].union(own)
     for name in given:
-        if name in _REPLACED:
-            raise ConfigError(f"generate has no option {name!r}: it is {_REPLACED[name]} here")
+        if name in REPLACED:
+            raise ConfigError(f"generate has no option {name!r}: it is {REPLACED[name]} here")
         if name not in known:
             raise unknown_option(name, known, "generate")
     checked = {name: own[name].check(name, given[name]) for name in given if name in own}

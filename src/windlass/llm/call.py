@@ -18,9 +18,11 @@ from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
 from windlass.models.base import Emit, Model, Response, silent
 from windlass.options.parse import merge_options
+from windlass.options.signature import show_options
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
+    from windlass.engine.keyword_lists import take_call_options
     from windlass.engine.keywords import CallKeywords
 
 
@@ -139,6 +141,8 @@ async def llm_call(
     ```
     With `schema` an answer that does not fit, also after `schema_retries` more tries, is a `BadReply`.
     """
+    if TYPE_CHECKING:
+        take_call_options(**more)
     return await call_until_valid(
         prepare(prompt, system, merge_options(options, more, "llm_call")), silent
     )
@@ -156,6 +160,8 @@ async def llm_stream(
     A reply that breaks off after its first piece is a `StreamBroken`: the piece was shown.
     With a schema the last piece has the value as `data`.
     """
+    if TYPE_CHECKING:
+        take_call_options(**more)
     prepared = prepare(prompt, system, merge_options(options, more, "llm_stream"), "llm_stream")
     queue: asyncio.Queue[Chunk | StreamRestarted | None] = asyncio.Queue()
 
@@ -190,6 +196,10 @@ async def llm_stream(
     finally:
         task.cancel()
         await asyncio.wait({task})
+
+
+show_options(llm_call, "take_call_options")
+show_options(llm_stream, "take_call_options")
 
 
 async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult:

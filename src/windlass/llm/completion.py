@@ -21,8 +21,10 @@ from windlass.models.base import Completion, Emit, Frame, Model, Request, Respon
 from windlass.models.wrappers.base import Holding
 from windlass.options.checks import words
 from windlass.options.parse import merge_options, parse_options
+from windlass.options.signature import show_options
 
 if TYPE_CHECKING:
+    from windlass.engine.keyword_lists import take_completion_options
     from windlass.engine.keywords import CompletionKeywords
 
 _ON: Final = (
@@ -55,12 +57,17 @@ async def llm_completion(
     ```
     A model without such an endpoint is asked in a chat.
     """
+    if TYPE_CHECKING:
+        take_completion_options(**more)
     typed = merge_options(options, more, "llm_completion")
     for name, value in (("suffix", suffix), ("system", system)):
         if name in typed and value is not None:
             raise ConfigError(f"{name} is given twice: as an argument and as an option")
     suffix, system = typed.pop("suffix", suffix), typed.pop("system", system)
     return await call_until_valid(_prepare_completion(prefix, suffix, system, typed), silent)
+
+
+show_options(llm_completion, "take_completion_options")
 
 
 def _prepare_completion(
