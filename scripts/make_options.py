@@ -333,6 +333,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
+    from windlass.options.index import GROUPS
+
     declared, imports = read_all()
     imports |= {
         "Awaitable": "collections.abc",
@@ -341,6 +343,8 @@ def main() -> int:
         "DoneJudge": "windlass.policies.judges.options",
         "JsonObject": "windlass.json_types",
     }
+    # An option that is new is not in the table of the last run, which its check is found by.
+    GROUPS.update({one.name: f"{one.module}:{one.group}" for one in declared})
     written = {
         INDEX: write_index(declared),
         KEYWORDS: write_keywords(declared, imports),

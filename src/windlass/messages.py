@@ -6,11 +6,15 @@ Frozen, provider-neutral. Wires translate at the edge; what only one provider un
 
 from __future__ import annotations
 
+import base64
+import os
+import re
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias, Union
+from typing import Any, Final, Literal, TypeAlias, Union
 
 import msgspec
 
+from windlass.errors import ConfigError
 from windlass.json_types import JsonObject, is_iterable, is_mapping
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -75,22 +79,83 @@ class ToolCall(
 class Image(
     msgspec.Struct, frozen=True, tag="image", tag_field="type", omit_defaults=True, gc=False
 ):
-    """An image by `url`, or as base64 `data` with its `media_type`."""
+    """An image: `Image.from_file("cat.png")`, `Image.from_url("https://…")`, `Image.from_bytes(data)`.
+
+    It holds a `url`, or base64 `data` with its `media_type`.
+    """
 
     data: str | None = None
     media_type: str = "image/png"
     url: str | None = None
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], media_type: str | None = None) -> Image:
+        """Read an image from a file; its type is that of its content, else of its name."""
+        data = _read_media(path, "Image")
+        return cls.from_bytes(data, media_type or _type_of(data) or _type_of_name(path, "image/"))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str | None = None) -> Image:
+        """Make an image of its bytes; PNG, JPEG, GIF and WebP are recognized."""
+        _check_bytes(data, "Image")
+        found = media_type or _type_of(data)
+        if found is None or not found.startswith("image/"):
+            raise ConfigError(
+                "Image.from_bytes: this is no PNG, JPEG, GIF or WebP; say what it is: "
+                "media_type='image/…'"
+            )
+        return cls(base64.b64encode(data).decode("ascii"), found)
+
+    @classmethod
+    def from_url(cls, url: str, media_type: str = "image/png") -> Image:
+        """Name an image that the provider fetches itself."""
+        return cls(url=_check_url(url, "Image"), media_type=media_type)
+
 
 class Document(
     msgspec.Struct, frozen=True, tag="document", tag_field="type", omit_defaults=True, gc=False
 ):
-    """A file for the model to read, by `url` or as base64 `data`."""
+    """A file for the model to read: `Document.from_file("terms.pdf")`.
+
+    It holds a `url`, or base64 `data` with its `media_type`.
+    """
 
     data: str | None = None
     media_type: str = "application/pdf"
     url: str | None = None
     title: str | None = None
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        media_type: str | None = None,
+        title: str | None = None,
+    ) -> Document:
+        """Read a document from a file; its title is the file's name unless one is given."""
+        data = _read_media(path, "Document")
+        kind = media_type or _type_of(data) or _type_of_name(path, "")
+        return cls.from_bytes(data, kind, title or os.path.basename(os.fspath(path)))
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, media_type: str | None = None, title: str | None = None
+    ) -> Document:
+        """Make a document of its bytes; a PDF is recognized."""
+        _check_bytes(data, "Document")
+        found = media_type or _type_of(data)
+        if found is None:
+            raise ConfigError(
+                "Document.from_bytes: this is no PDF; say what it is: media_type='text/plain'"
+            )
+        return cls(base64.b64encode(data).decode("ascii"), found, title=title)
+
+    @classmethod
+    def from_url(
+        cls, url: str, media_type: str = "application/pdf", title: str | None = None
+    ) -> Document:
+        """Name a document that the provider fetches itself."""
+        return cls(url=_check_url(url, "Document"), media_type=media_type, title=title)
 
 
 class Opaque(msgspec.Struct, frozen=True, tag="opaque", tag_field="type", gc=False):
@@ -158,6 +223,95 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls in it, in the order asked."""
         return tuple([block for block in self.content if type(block) is ToolCall])
+
+
+# --------------------------------------------------------------------------- media
+
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
+_NAMES: Final = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".html": "text/html",
+}
+_URLS: Final = ("https://", "http://", "data:", "gs://", "s3://")
+#: The characters of base64 in both of its alphabets, and line ends.
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\s]*={0,2}\s*")
+
+
+def find_media_problem(block: Image | Document) -> str | None:
+    """Return what is wrong with an image or a document that holds a bare path or address."""
+    kind = type(block).__name__
+    if block.data is None and block.url is None:
+        return f"{kind} holds nothing: use {kind}.from_file, {kind}.from_url or {kind}.from_bytes"
+    if block.url is not None and "://" not in block.url and not block.url.startswith("data:"):
+        return f"url is no address: use {kind}.from_file({_shorten(block.url)!r}) for a file"
+    if block.data is not None:
+        if block.data.startswith(("http://", "https://")):
+            return f"data is an address: use {kind}.from_url({_shorten(block.data)!r})"
+        if _BASE64.fullmatch(block.data[:4096]) is None or _looks_like_path(block.data):
+            return f"data is no base64: use {kind}.from_file({_shorten(block.data)!r}) for a file"
+    return None
+
+
+def _looks_like_path(data: str) -> bool:
+    """Return whether text that could be base64 is a path; that of a JPEG begins with `/9j/`."""
+    return data.startswith("/") and len(data) < 256 and len(data) % 4 != 0
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _read_media(path: str | os.PathLike[str], kind: str) -> bytes:
+    if isinstance(path, str) and path.startswith(("http://", "https://")):
+        raise ConfigError(f"{kind}.from_file takes a path: use {kind}.from_url({path!r})")
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"{kind}.from_file({os.fspath(path)!r}): {error.strerror}") from error
+
+
+def _check_url(url: str, kind: str) -> str:
+    if not isinstance(url, str) or not url.startswith(_URLS):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(
+            f"{kind}.from_url takes an address such as 'https://…', not {_shorten(str(url))!r}; "
+            f"for a file: {kind}.from_file"
+        )
+    return url
+
+
+def _check_bytes(data: object, kind: str) -> None:
+    if not isinstance(data, bytes | bytearray):
+        raise ConfigError(f"{kind}.from_bytes takes bytes, not {type(data).__name__}")
+    if not data:
+        raise ConfigError(f"{kind}.from_bytes: there are no bytes in it")
+
+
+def _type_of(data: bytes) -> str | None:
+    """Return the media type that the first bytes tell."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for head, kind in _MAGIC if data.startswith(head)), None)
+
+
+def _type_of_name(path: str | os.PathLike[str], prefix: str) -> str | None:
+    name = str(os.fspath(path))
+    found = _NAMES.get(os.path.splitext(name)[1].lower())
+    return found if found is not None and found.startswith(prefix) else None
 
 
 class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):

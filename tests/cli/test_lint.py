@@ -357,3 +357,54 @@ def test_two_questions_at_once_are_refused(windlass):
     assert "give one" in windlass("lint", "--session", "a", "--transcript", "b", code=2).stderr
     assert "alone" in windlass("lint", "src", "--session", "a", code=2).stderr
     assert "no such" in windlass("lint", "--transcript", "gone.json", code=2).stderr.lower()
+
+
+def test_options_that_a_run_would_refuse_are_found_in_sources(windlass, project: Path):
+    source(
+        project,
+        "shop.py",
+        """\
+        import windlass as w
+        w.Agent("openai:gpt-4o", max_trns=3, system="x", openai={"user": "u"})
+        w.Agent("openai:gpt-4o", max_turns=0)
+        w.Agent("openai:gpt-4o", max_turns=turns, tools=[add], output=str)
+        w.llm_call("hi", model="openai:gpt-4o", temperature=9)
+        w.Agent("")
+        """,
+    )
+    done = windlass("lint", "--json", code=1)
+    assert found(done) == [
+        ("refused_option", "shop.py:2"),
+        ("refused_option", "shop.py:3"),
+        ("refused_option", "shop.py:5"),
+        ("unknown_model", "shop.py:6"),
+    ]
+    assert "did you mean 'max_turns'?" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "where", "problem"),
+    [
+        ('[llm]\nmodel = "opnai:gpt-4o"\n', ":2: llm.model", "provider 'opnai' is not known"),
+        ('[agent]\nmodel = "nomodel"\n', ":2: agent.model", "nomodel"),
+        ('[llm]\nmodel = ""\n', ":2: llm.model", "it is empty"),
+        ('[agent]\nmodel_tier = "small"\nmodel = "mock"\n', "[agent]", "give one of them"),
+    ],
+)
+def test_settings_that_a_run_would_refuse_are_found(
+    windlass, project: Path, settings: str, where: str, problem: str
+):
+    (project / "windlass.toml").write_text(settings)
+    refused = windlass("run", "hi", code=2).output
+    assert problem in refused
+    told = windlass("config", "check", code=1).output
+    assert where in told
+    assert problem in told
+    assert problem in windlass("lint", code=1).output
+
+
+def test_config_check_says_which_key_is_missing_and_is_content(windlass, project: Path):
+    (project / "windlass.toml").write_text('[llm]\nmodel = "openai:gpt-4o"\n')
+    told = windlass("config", "check")
+    assert "openai needs an API key: set OPENAI_API_KEY" in told.stderr
+    assert told.stdout == f"right {project / 'windlass.toml'}\n"

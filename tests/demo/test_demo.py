@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -66,6 +67,22 @@ def test_it_says_what_is_scripted_and_what_it_shows(told: Told):
     assert re.search(r"✓ The chain of hashes holds: \d+ rows", told.said)
     assert "What next" in told.said
     assert "\x1b" not in told.said  # plain, for it is piped
+
+
+def test_next_steps_can_be_pasted_as_they_are(told: Told):
+    steps = told.said.partition("What next")[2].splitlines()[1:]
+    commands = [line for line in steps if line and not line.startswith(" ")]
+    assert commands == [
+        "windlass demo --naive",
+        f"windlass sessions show refund-A-1042 --store {told.folder / 'shop.db'}",
+        "windlass run 'Hello.' --provider mock",
+        "windlass models",
+    ]
+    main = [sys.executable, "-c", "from windlass.cli.main import main; main()"]
+    for command in commands[1:]:
+        words = shlex.split(command)[1:]
+        done = subprocess.run([*main, *words], cwd=told.folder.parent, capture_output=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_there_is_one_refund_and_one_letter(told: Told):

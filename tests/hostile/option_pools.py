@@ -773,6 +773,10 @@ OF_MODELS: dict[str, Pool] = {
     # a name goes with a model's name, and the tests give a Model
     "provider": ([None], ["mock", "nobody", *NO_TEXT]),
     "model_tier": ([None], ["small", "tiny", *NO_TEXT]),
+    "model": ([None], ["", "  ", "nobody", *NO_TEXT]),
+    "api_key": ([None], ["sk-x", w.Secret("sk-x"), *NO_TEXT]),
+    "base_url": ([None], ["https://h/v1", "h", *NO_TEXT]),
+    "headers": ([None], [{"x": "y"}, {"a b": "y"}, {"x": "a\nb"}, {"x": 5}, {5: "x"}, *NO_TEXT]),
     "llm_caller": (
         [w.default_llm_caller(), None],
         [5, "f", [], {}, b"x", object(), Angry(), type, w.Model, scripted("x")],

@@ -37,7 +37,7 @@ TURN_OPTIONS = """
     interleaved_thinking anthropic_beta_features
 """.split()
 CALL_OPTIONS = [
-    *"provider model tools response_format schema schema_retries transcript".split(),
+    *"provider model api_key base_url headers tools response_format schema schema_retries transcript".split(),
     *"llm_caller llm_retries llm_backoff_ms".split(),
     *TURN_OPTIONS,
 ]

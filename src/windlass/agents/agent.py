@@ -24,6 +24,7 @@ from windlass.engine.driver import RunRequest, Start, conduct
 from windlass.engine.environment import Environment, current_environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.limit_options import check_budget
+from windlass.engine.model import without_foreign_connection
 from windlass.engine.model_options import ModelOptions, SettingOptions
 from windlass.engine.ownership import find_session
 from windlass.engine.results import AgentResult
@@ -41,7 +42,7 @@ from windlass.models.base import Model
 from windlass.observe.callbacks import CALLBACKS, NOBODY, CallbackOptions, Watchers
 from windlass.options.checks import words
 from windlass.options.index import OF_A_RUN
-from windlass.options.parse import check_given, unknown_option
+from windlass.options.parse import check_given, check_option, unknown_option
 from windlass.options.signature import show_method_options
 from windlass.store.base import Store
 from windlass.sync import wait
@@ -439,11 +440,12 @@ class Agent(Generic[Deps, Output]):
         changed = parse_agent_options(options, door, also)
         other._options = {**self._options, **changed}
         if model is not None:
-            other._options["model"] = model
+            other._options["model"] = check_option("model", model)
             for name in ("provider", "model_tier"):
                 other._options.pop(name, None)
         elif ModelOptions.read(changed).model_tier is not None:
             other._options.pop("model", None)
+        other._options = without_foreign_connection(other._options, self._options)
         other._system, other._plans = system, {}
         return other
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -13,8 +15,14 @@ from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.store_location import find_place
 from windlass.cli.text import clean, json_text
+from windlass.config.loader import Config
+from windlass.config.trust import IgnoredSetting
+from windlass.engine.agent_defaults import find_overridden, read_agent_options
+from windlass.engine.assemble import assemble
 from windlass.errors import ConfigError
+from windlass.models.registry.providers import resolve
 from windlass.models.registry.registry import build_registry
+from windlass.models.registry.scope import current_environ, registry_source
 
 _LONGEST = 40  # characters of a value in a table
 
@@ -27,13 +35,14 @@ def show(as_json: bool) -> None:
     loaded = sections().load()
     build_registry(loaded)  # a table may be wrong only together with others
     settings = loaded.explain()
+    ignored = [*loaded.ignored, *_overridden(loaded)]
     if as_json:
         files = [str(file) for file in loaded.files]
         out().json(
             {
                 "settings": msgspec.to_builtins(settings, enc_hook=str),
                 "files": files,
-                "ignored": msgspec.to_builtins(loaded.ignored),
+                "ignored": msgspec.to_builtins(ignored),
             }
         )
         return
@@ -48,11 +57,19 @@ def show(as_json: bool) -> None:
     out().table(("SETTING", "VALUE", "FROM"), rows)
     out().line("")
     out().line(("windlass run and chat keep sessions in ", "dim"), clean(find_place(None).url))
-    for each in loaded.ignored:
+    for each in ignored:
         what = f"{each.setting} ({each.origin})" if each.setting else each.origin
         out().line(("ignored ", "yellow"), clean(f"{what}: {each.reason}"))
     if not loaded.files:
         err().line(("no windlass.toml from here upward: everything is built in", "dim"))
+
+
+def _overridden(loaded: Config) -> list[IgnoredSetting]:
+    """List the settings of files that a variable with another name replaces."""
+    return [
+        IgnoredSetting(f"agent.{name}", loaded.origin("agent", name), f"{variable} is set")
+        for name, variable in find_overridden(loaded).items()
+    ]
 
 
 def _short(value: str) -> str:
@@ -72,6 +89,7 @@ def check(path: str | None) -> None:
         try:
             loaded = loader.load(file=path or loader.find())  # as if it were trusted
             build_registry(loaded)
+            problems = find_refusals(loaded)
             checked = [path] if path is not None else [str(file) for file in loaded.files]
         except ConfigError as error:
             problems = str(error).splitlines()
@@ -83,6 +101,62 @@ def check(path: str | None) -> None:
         out().line("no windlass.toml from here upward; the environment is right")
     for file in checked:
         out().line(("right", "green"), f" {clean(file)}")
+    if (missing := _find_missing_key(loader.load(file=path or loader.find()))) is not None:
+        err().line(("for windlass run: ", "dim"), clean(missing))
+
+
+def find_refusals(loaded: Config) -> list[str]:
+    """List what `windlass run` would refuse although each setting by itself is right."""
+    problems: list[str] = []
+    with _using(loaded, has_keys=True):
+        for section, model in _named_models(loaded):
+            try:
+                resolve(model)
+            except ConfigError as error:
+                where = loaded.origin(section, "model")
+                problems.append(f"{where}: {section}.model: {error}")
+        if problems:
+            return problems
+        try:
+            assemble(read_agent_options(loaded), None, "agent")
+        except ConfigError as error:
+            problems += [f"[agent]: {line}" for line in str(error).splitlines()]
+    return problems
+
+
+def _find_missing_key(loaded: Config) -> str | None:
+    """Say which key the model of `windlass run` wants, if it is not set."""
+    with _using(loaded):
+        try:
+            assemble(read_agent_options(loaded), None, "agent").model.check()
+        except ConfigError as error:
+            return str(error)
+    return None
+
+
+def _named_models(loaded: Config) -> Iterator[tuple[str, str]]:
+    for section in ("llm", "agent"):
+        model = loaded.document(section).data[section].get("model")
+        if isinstance(model, str):
+            yield section, model
+
+
+@contextmanager
+def _using(loaded: Config, *, has_keys: bool = False) -> Generator[None]:
+    """Take providers and models from this configuration within the block.
+
+    With `has_keys` every provider has a key: that none is set is no mistake of a file.
+    """
+    book = build_registry(loaded)
+    variables = [name for endpoint in book.endpoints.values() for name in endpoint.key_env]
+    keys = dict.fromkeys(variables, "any key") if has_keys else {}
+    registry = registry_source.set(lambda: book)
+    environment = current_environ.set({**keys, **loaded.environ})
+    try:
+        yield
+    finally:
+        registry_source.reset(registry)
+        current_environ.reset(environment)
 
 
 def sections() -> Any:

@@ -6,7 +6,11 @@ Models and tools write anything. None of it may move a cursor, set a title or hi
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
+import shutil
+import sys
 from typing import Any
 
 from windlass.errors import ConfigError
@@ -33,6 +37,7 @@ __all__ = [
     "one_line",
     "safe_json",
     "shown_call",
+    "to_program",
     "tokens",
 ]
 
@@ -83,3 +88,18 @@ def age(text: str) -> float:
     if found is None:
         raise ConfigError(f"{text!r} is no age; write 30d, 12h, 90m, 45s or 2w")
     return float(found[1]) * _UNITS[found[2].lower()]
+
+
+def to_program() -> str:
+    """Return how this command is called from a shell here: `windlass`, or a path to it.
+
+    A virtual environment that is not active has no `windlass` on the path.
+    """
+    called = sys.argv[0] if sys.argv else ""
+    if os.path.basename(called) != "windlass" or not os.path.isfile(called):
+        return "windlass"
+    found = shutil.which("windlass")
+    if found is not None and os.path.samefile(found, called):
+        return "windlass"
+    near = os.path.relpath(called)
+    return shlex.quote(called if near.startswith("..") else near)

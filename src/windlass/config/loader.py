@@ -115,6 +115,10 @@ class Config:
                 return layer.file.parent
         return self.start
 
+    def origin(self, *path: str) -> str:
+        """Return where a setting comes from: `config.origin("llm", "model")`."""
+        return self._origin(path)
+
     def document(self, *names: str) -> Document:
         """Return the raw tables of some sections, merged, with their origins."""
         return Document({name: self._merge_layers(name) for name in names}, self._origin)

@@ -29,13 +29,16 @@ class Layer:
         file: Path | None = None,
         lines: Lines | None = None,
         content: bytes = b"",
+        variables: Mapping[tuple[str, ...], str] | None = None,
     ) -> None:
         self.data, self.file, self.lines, self.content = data, file, lines, content
+        self._variables = variables or {}  # settings that another variable gives than their own
 
     def origin(self, path: tuple[str, ...]) -> str:
         """Return where this layer sets a value."""
         if self.lines is None:
-            return f"environment {to_variable(path[0], path[1])}"
+            variable = self._variables.get(path[:2]) or to_variable(path[0], path[1])
+            return f"environment {variable}"
         return f"{self.file}{self.lines.at(path)}"
 
 
@@ -56,6 +59,8 @@ class Document:
 
 #: A check of a section's values: problems, and the paths of what is wrong.
 _Problems: TypeAlias = Callable[[JsonObject], Iterator[tuple[tuple[str, ...], str]]]
+#: Settings that variables with other names give: the key, the variable and the value.
+_ReadVariables: TypeAlias = Callable[[Mapping[str, str]], Iterator[tuple[str, str, str]]]
 Layout: TypeAlias = type[msgspec.Struct] | Mapping[str, type[msgspec.Struct]]
 
 
@@ -203,13 +208,20 @@ def read_environment(
     """Read the settings in variables of the environment, and their problems."""
     data: JsonObject = {}
     problems: list[str] = []
+    variables: dict[tuple[str, ...], str] = {}
     for name, shape in known.items():
+        read_variables: _ReadVariables | None = getattr(shape, "read_variables", None)
+        for key, variable, value in read_variables(environ) if read_variables is not None else ():
+            data.setdefault(name, {})[key] = value
+            variables[name, key] = variable
         prefix = to_variable(name, "")
         if not any([variable.startswith(prefix) for variable in environ]):
             continue  # the types of its fields need not be looked at
         fields = {to_variable(name, f.encode_name): f for f in msgspec.structs.fields(shape)}
         for variable in sorted(environ.keys() & fields.keys()):
             field, text = fields[variable], environ[variable]
+            if (name, field.encode_name) in variables:
+                continue
             try:
                 data.setdefault(name, {})[field.encode_name] = _from_text(text, field.type)
             except msgspec.ValidationError as error:
@@ -224,7 +236,7 @@ def read_environment(
             if variable.startswith(prefix):
                 close = nearest(variable.removeprefix(prefix), keys).replace("'", f"'{prefix}", 1)
                 problems += [f"environment {variable} is no setting{close}"] if close else []
-    return Layer(data), problems
+    return Layer(data, variables=variables), problems
 
 
 def _from_text(text: str, shape: Any) -> Any:

@@ -5,6 +5,8 @@ Code has the last word: an option that it gives counts, and so does a profile.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from windlass.config.loader import Config
@@ -16,6 +18,8 @@ from windlass.options.group import Values
 from windlass.options.index import CHOICES
 from windlass.options.parse import parse_options
 
+_ENVIRONMENT: Final = "environment "
+
 
 def read_agent_options(config: Config) -> Values:
     """Return the options that `[agent]` gives, checked, under their own names."""
@@ -24,7 +28,29 @@ def read_agent_options(config: Config) -> Values:
     table = config.get(AgentConfig)
     given = {name: getattr(table, name) for name in table.__struct_fields__}
     given = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    for name in find_overridden(config):
+        del given[name]
     return parse_options(given, "agent", f"[{SECTION}]")
+
+
+def find_overridden(config: Config) -> dict[str, str]:
+    """Return the keys of `[agent]` in files that a variable replaces, and the variables.
+
+    The environment is stronger than a file also where its variable is not named after the section.
+    """
+    table = config.document(SECTION).data[SECTION]
+    replaced: dict[str, str] = {}
+    model = config.origin("llm", "model")
+    if model.startswith(_ENVIRONMENT):
+        variable = model.removeprefix(_ENVIRONMENT)
+        replaced |= dict.fromkeys(("model", "provider", "model_tier"), variable)
+    if config.environ.get("WINDLASS_LLM_STREAM"):
+        replaced["stream"] = "WINDLASS_LLM_STREAM"
+    return {
+        name: variable
+        for name, variable in replaced.items()
+        if name in table and not config.origin(SECTION, name).startswith(_ENVIRONMENT)
+    }
 
 
 def with_agent_options(options: JsonObject, defaults: Values) -> JsonObject:

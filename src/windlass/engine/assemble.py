@@ -22,6 +22,7 @@ from windlass.engine.model import (
     with_defaults,
     with_retries,
     with_tool_format,
+    without_foreign_connection,
 )
 from windlass.engine.model_options import (
     ModelOptions,
@@ -374,6 +375,7 @@ def _change_options(values: Values, system: str | None, door: str) -> ChangeOpti
                 raise ConfigError(f"next_options: {name} is settled when a run begins")
         system_given = changed.get("system", system)
         now = {**values, **parse({n: v for n, v in changed.items() if n != "system"})}
+        now = without_foreign_connection(now, values)
         if llm:
             now["llm_options"] = {**(ProviderOptions.read(now).llm_options or {}), **llm}
         plan = as_begun(assemble(now, system_given, door), run.plan.metadata)

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import is_object, is_sequence
-from windlass.messages import Message, Text, as_messages
+from windlass.messages import Document, Image, Message, Text, as_messages, find_media_problem
 from windlass.models.history import audit
 from windlass.tools.render import clean
 
@@ -31,7 +31,16 @@ def parse_prompt(prompt: object) -> tuple[Message, ...]:
             f"a prompt is text, a Message, {{'role': …, 'content': …}} or a list of them, "
             f"not {safe_repr(prompt)}: {why}"
         ) from error
+    check_media(messages)
     return messages
+
+
+def check_media(messages: Sequence[Message]) -> None:
+    """Refuse images and documents that hold a bare path or address."""
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, Image | Document) and (problem := find_media_problem(block)):
+                raise ConfigError(problem)
 
 
 def parse_run_prompt(prompt: object, session_id: str | None) -> tuple[Message, ...]:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from windlass.policies.taint.options import Taint
     from windlass.policies.tool_narrowing import ToolSurfaceNarrowing
     from windlass.policies.turn_limit.options import IterationBudget
+    from windlass.redaction.redactor import Secret
     from windlass.store.base import Store
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
@@ -74,9 +75,12 @@ class ProviderKeywords(TypedDict, total=False):
 class CompletionKeywords(ProviderKeywords, total=False):
     """What `llm_completion` takes by name."""
 
+    api_key: str | Secret | None
+    base_url: str | None
     caller: Caller | None
     conversation_id: str | None
     frequency_penalty: float | None
+    headers: Mapping[str, str | Secret] | None
     llm_backoff_ms: float | None
     llm_caller: Callable[..., object] | None
     llm_retries: int | None
@@ -107,10 +111,13 @@ class CallKeywords(ProviderKeywords, total=False):
     """What `llm_call` and `llm_stream` take by name."""
 
     anthropic_beta_features: Sequence[str] | None
+    api_key: str | Secret | None
+    base_url: str | None
     cache: bool | None
     caller: Caller | None
     conversation_id: str | None
     frequency_penalty: float | None
+    headers: Mapping[str, str | Secret] | None
     interleaved_thinking: bool | None
     llm_backoff_ms: float | None
     llm_caller: Callable[..., object] | None
@@ -151,9 +158,11 @@ class LoopOptions(TypedDict, total=False):
 
     abort: Abort | None
     anthropic_beta_features: Sequence[str] | None
+    api_key: str | Secret | None
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    base_url: str | None
     budget: Budget | JsonObject | None
     cache: bool | None
     caller: Caller | None
@@ -176,6 +185,7 @@ class LoopOptions(TypedDict, total=False):
     eager_tools: bool
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
+    headers: Mapping[str, str | Secret] | None
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
@@ -277,9 +287,11 @@ class AgentKeywords(ProviderKeywords, total=False):
     abort: Abort | None
     allowed_tools: Sequence[str] | None
     anthropic_beta_features: Sequence[str] | None
+    api_key: str | Secret | None
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    base_url: str | None
     budget: Budget | JsonObject | None
     cache: bool | None
     caller: Caller | None
@@ -303,6 +315,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     eager_tools: bool
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
+    headers: Mapping[str, str | Secret] | None
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
@@ -401,9 +414,11 @@ class RunKeywords(ProviderKeywords, total=False):
     abort: Abort | None
     allowed_tools: Sequence[str] | None
     anthropic_beta_features: Sequence[str] | None
+    api_key: str | Secret | None
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    base_url: str | None
     budget: Budget | JsonObject | None
     cache: bool | None
     caller: Caller | None
@@ -426,6 +441,7 @@ class RunKeywords(ProviderKeywords, total=False):
     eager_tools: bool
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
+    headers: Mapping[str, str | Secret] | None
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
+
 from windlass.engine.model_options import (
     SETTINGS,
     ModelOptions,
@@ -36,6 +38,10 @@ def resolve_model(options: ModelOptions) -> Model:
         if options.provider is not None or tier is not None:
             name = "model_tier" if options.provider is None else "provider"
             raise ConfigError(f"{name} goes with a model's name, not with a Model object")
+        if (given := first_connection_option(options)) is not None:
+            raise ConfigError(
+                f"{given} goes with a model's name; give it to the Model object itself"
+            )
         if type(model.name) is not str or type(model.provider) is not str:
             raise ConfigError(
                 f"a model's provider and name are texts, not {safe_repr((model.provider, model.name))}"
@@ -43,11 +49,43 @@ def resolve_model(options: ModelOptions) -> Model:
         return model
     from windlass.models.registry.providers import resolve
 
-    if tier is None:
-        return resolve(model, options.provider)
-    if model is not None:
+    if tier is not None and model is not None:
         raise ConfigError("model_tier and model both say which model is asked: give one of them")
-    return resolve(None, options.provider, tier=tier)
+    return resolve(
+        model,
+        options.provider,
+        tier=tier,
+        api_key=options.api_key,
+        base_url=options.base_url,
+        headers=options.headers,
+    )
+
+
+#: How a model that is given by name is reached. Another model takes none of it over.
+CONNECTION: Final = ("api_key", "base_url", "headers")
+
+
+def without_foreign_connection(values: JsonObject, before: Values) -> JsonObject:
+    """Drop a key and an address that were given for the provider of other options.
+
+    `before` are the options that they were given with: a key is never sent to another provider.
+    """
+    if ModelOptions.read(before) == ModelOptions.read(values):
+        return values
+    kept = [name for name in CONNECTION if values.get(name) is not None]
+    kept = [name for name in kept if values[name] is before.get(name)]
+    if not kept:
+        return values
+    if not isinstance(ModelOptions.read(values).model, Model):
+        provider = resolve_model(ModelOptions.read(before)).provider
+        if resolve_model(ModelOptions.read(values)).provider == provider:
+            return values
+    return {name: value for name, value in values.items() if name not in kept}
+
+
+def first_connection_option(options: ModelOptions) -> str | None:
+    """Return the name of the first option that says how a model is reached, if one is given."""
+    return next((name for name in CONNECTION if getattr(options, name) is not None), None)
 
 
 def check_tool_choice(choice: str | JsonObject | None, names: Sequence[str]) -> None:
@@ -121,18 +159,29 @@ def _fill_in(
     options: ModelOptions, provider: str | None, model: str | Model | None
 ) -> ModelOptions:
     named = ModelOptions(provider=provider, model=model)
-    if isinstance(model, Model) or (provider is not None and model is not None):
+    if isinstance(model, Model):
         return named
     own = resolve_model(options)
+    if provider is not None and model is not None:
+        return _with_connection(named, options) if provider == own.provider else named
     if model is None:
         same = provider == own.provider
-        return ModelOptions(provider=provider, model=own.name) if same else named
-    within = ModelOptions(provider=own.provider, model=model)
+        if not same:
+            return named
+        return _with_connection(ModelOptions(provider=provider, model=own.name), options)
+    # the key of the run's provider goes to that provider alone
+    within = _with_connection(ModelOptions(provider=own.provider, model=model), options)
     try:
         resolve_model(within)
     except ConfigError:  # it names a provider itself, or the run's is none that has others
         return named
     return within
+
+
+def _with_connection(named: ModelOptions, options: ModelOptions) -> ModelOptions:
+    return msgspec.structs.replace(
+        named, api_key=options.api_key, base_url=options.base_url, headers=options.headers
+    )
 
 
 # --------------------------------------------------------------------------- settings
@@ -152,9 +201,9 @@ _STREAM_WORDS = {
 
 
 def with_defaults(values: Values, model: Model) -> Values:
-    """Add `[llm.model_defaults]` of the model below the options, then the environment."""
+    """Add the environment's choices below the options, then `[llm.model_defaults]` of the model."""
     if model.remote:
-        return _with_environment(_with_file(values, model))
+        return _with_file(_with_environment(values), model)
     # an object of the user's own: no file configures it
     return _with_file(values, model) if model.provider == "mock" else values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, cast, get_args
 
@@ -13,7 +14,6 @@ from windlass.models.base import Model
 from windlass.models.reasoning import LEVELS, Policy, Scale, Task
 from windlass.options.checks import (
     all_of,
-    anything,
     boolean,
     no_key,
     number,
@@ -34,6 +34,7 @@ from windlass.options.group import (
     Option,
     OptionGroup,
 )
+from windlass.redaction.redactor import Secret, mask_url
 
 _NOWHERE: Final[frozenset[Door]] = frozenset()
 
@@ -47,6 +48,60 @@ def _check_llm_caller(name: str, value: Any) -> Any:
     return value
 
 
+def _check_model(name: str, value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
+        raise ConfigError(
+            f"{name} is empty: name one, such as 'anthropic:claude-sonnet-4-5', or leave it out"
+        )
+    return value
+
+
+def _check_api_key(name: str, value: Any) -> Secret:
+    if isinstance(value, Secret) and value.reveal().strip():
+        return value
+    if not isinstance(value, str) or not value.strip():
+        # the value is not shown: it may be a key in the wrong form
+        kind = "an empty text" if isinstance(value, str | Secret) else type(value).__name__
+        raise ConfigError(f"{name} is a text or a Secret, not {kind}")
+    return Secret(value)
+
+
+def _check_base_url(name: str, value: Any) -> str:
+    address = text(name, value)
+    if not address.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"{name} is an address such as 'https://llm.example.com/v1', not {mask_url(address)!r}"
+        )
+    return address
+
+
+class Headers(dict[str, str | Secret]):
+    """Headers of requests, whose values are never shown."""
+
+    def __repr__(self) -> str:
+        return f"Headers({', '.join(self)})"
+
+    __str__ = __repr__
+
+
+def _check_headers(name: str, value: Any) -> Headers:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a dict of texts, not {type(value).__name__}")
+    headers = Headers()
+    for key, held in cast("Mapping[Any, Any]", value).items():
+        plain = held.reveal() if isinstance(held, Secret) else held
+        if not isinstance(key, str) or _HEADER_NAME.fullmatch(key) is None:
+            raise ConfigError(f"{name}: {safe_repr(key)} is no name of a header")
+        if not isinstance(plain, str) or not _HEADER_VALUE.fullmatch(plain):
+            raise ConfigError(f"{name}[{key!r}] is a text of one line")
+        headers[key] = held
+    return headers
+
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+
+
 class ModelOptions(OptionGroup, frozen=True, kw_only=True):
     """Which model is asked, and how it is reached."""
 
@@ -55,7 +110,7 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
     model: Annotated[
         str | Model | None,
         Option(
-            anything,
+            _check_model,
             flags=(
                 Flag(
                     names=("--model", "-m"),
@@ -84,6 +139,27 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
     """The provider that serves the model."""
     model_tier: Annotated[str | None, Option(optional(text), choice="model")] = None
     """A tier of models from the configuration, in place of a name."""
+    api_key: Annotated[
+        Secret | None,
+        Option(
+            optional(_check_api_key), accepts="str | Secret | None", scope="start", in_file=False
+        ),
+    ] = None
+    """The key of a model that is given by name, in place of the environment's. It is never stored."""
+    base_url: Annotated[
+        str | None, Option(optional(_check_base_url), scope="start", in_file=False)
+    ] = None
+    """The address of a model that is given by name: a proxy, a gateway, a server of your own."""
+    headers: Annotated[
+        Headers | None,
+        Option(
+            optional(_check_headers),
+            accepts="Mapping[str, str | Secret] | None",
+            scope="start",
+            in_file=False,
+        ),
+    ] = None
+    """Headers that go with every request to a model that is given by name. They are never stored."""
     llm_caller: Annotated[Any, Option(_check_llm_caller, accepts="Callable[..., Any] | None")] = (
         None
     )

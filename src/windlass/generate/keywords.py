@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from windlass.policies.taint.options import Taint
     from windlass.policies.tool_narrowing import ToolSurfaceNarrowing
     from windlass.policies.turn_limit.options import IterationBudget
+    from windlass.redaction.redactor import Secret
     from windlass.resources.conversation_rows import ConversationResource
     from windlass.store.base import Store
     from windlass.tools.middleware.stack import ToolLayer
@@ -56,9 +57,11 @@ class GenerateOpts(TypedDict, total=False):
 
     abort: Abort | None
     anthropic_beta_features: Sequence[str] | None
+    api_key: str | Secret | None
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    base_url: str | None
     cache: bool | None
     caller: Caller | None
     closing_answer: bool
@@ -81,6 +84,7 @@ class GenerateOpts(TypedDict, total=False):
     eager_tools: bool
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
+    headers: Mapping[str, str | Secret] | None
     include_tool_trace: bool
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None

@@ -25,11 +25,22 @@ if TYPE_CHECKING:
     from windlass.testing.kill import Scene as Scene
     from windlass.testing.kill import Seen as Seen
     from windlass.testing.kill import kill_sweep as kill_sweep
+    from windlass.testing.providers import FAULTS as FAULTS
     from windlass.testing.providers import FakeAnthropic as FakeAnthropic
+    from windlass.testing.providers import FakeAzure as FakeAzure
     from windlass.testing.providers import FakeBedrock as FakeBedrock
+    from windlass.testing.providers import FakeGemini as FakeGemini
+    from windlass.testing.providers import FakeMistral as FakeMistral
     from windlass.testing.providers import FakeOllama as FakeOllama
     from windlass.testing.providers import FakeOpenAI as FakeOpenAI
     from windlass.testing.providers import FakeResponses as FakeResponses
+    from windlass.testing.providers import FakeServer as FakeServer
+    from windlass.testing.providers import FakeVertex as FakeVertex
+    from windlass.testing.providers import Hangup as Hangup
+    from windlass.testing.providers import Reply as Reply
+    from windlass.testing.providers import Silence as Silence
+    from windlass.testing.providers import Status as Status
+    from windlass.testing.providers import conversation as conversation
     from windlass.testing.script import ScriptedModel as ScriptedModel
     from windlass.testing.script import call as call
     from windlass.testing.script import no_model_requests as no_model_requests
@@ -45,20 +56,31 @@ _HOMES = {
     "Cassette": "tape",
     "Deadlock": "virtual_time",
     "EffectLog": "effects",
+    "FAULTS": "providers",
     "FakeAnthropic": "providers",
+    "FakeAzure": "providers",
     "FakeBedrock": "providers",
+    "FakeGemini": "providers",
+    "FakeMistral": "providers",
     "FakeOllama": "providers",
     "FakeOpenAI": "providers",
     "FakeResponses": "providers",
+    "FakeServer": "providers",
+    "FakeVertex": "providers",
+    "Hangup": "providers",
     "KillReport": "kill",
+    "Reply": "providers",
     "Scene": "kill",
     "ScriptedModel": "script",
     "Seen": "kill",
+    "Silence": "providers",
+    "Status": "providers",
     "Trial": "cancel",
     "VirtualTimeLoop": "virtual_time",
     "call": "script",
     "cancel_sweep": "cancel",
     "cassette": "tape",
+    "conversation": "providers",
     "kill_sweep": "kill",
     "no_model_requests": "script",
     "run_virtual": "virtual_time",
@@ -66,7 +88,8 @@ _HOMES = {
     "store_kit": "store_kit",
 }
 
-__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+#: `store_kit` is made of tests and needs pytest, so a star leaves it out.
+__all__ = [name for name in _HOMES if name != "store_kit"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

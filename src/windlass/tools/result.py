@@ -8,7 +8,15 @@ import msgspec
 
 from windlass.errors import StoreError
 from windlass.json_types import JsonObject, as_given, is_sequence
-from windlass.messages import Document, Image, Outcome, Text, ToolCall, ToolResult
+from windlass.messages import (
+    Document,
+    Image,
+    Outcome,
+    Text,
+    ToolCall,
+    ToolResult,
+    find_media_problem,
+)
 from windlass.tools.render import clean, endless, to_text
 
 BLOCKS = (Text, Image, Document)
@@ -80,7 +88,8 @@ def _block(item: Any) -> Text | Image | Document:
         return item if safe is text else Text(safe)
     if isinstance(item, (Image, Document)):
         if all(_sendable(getattr(item, name)) for name in item.__struct_fields__):
-            return item
+            problem = find_media_problem(item)
+            return item if problem is None else Text(f"(left out: {problem})")
         name = type(item).__name__
         return Text(f"(left out: an {name} is made of text; its data is base64)")
     return Text(to_text(item))

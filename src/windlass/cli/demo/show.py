@@ -20,7 +20,7 @@ from windlass.cli import timeline
 from windlass.cli.console import out
 from windlass.cli.demo.shop import SESSION, Shop
 from windlass.cli.main import debug_option
-from windlass.cli.text import count
+from windlass.cli.text import count, to_program
 from windlass.cli.views import Plain
 from windlass.events import Event, ToolResulted
 from windlass.store import open_store
@@ -197,23 +197,25 @@ class Story:
         )
 
     def next_steps(self, keep: str | None) -> None:
-        """Print what to do next."""
+        """Print what to do next, as commands that can be pasted as they are."""
         say = self.paper.line
         say("")
-        say(("What next", "bold"))
+        say(("What next", "bold"), (": paste a line", "dim"))
+        program = to_program()
         hints: list[tuple[str, str]] = []
         if not self.naive:
-            hints.append(("windlass demo --naive", "no transaction, no key: two refunds"))
+            hints.append((f"{program} demo --naive", "no transaction, no key: two refunds"))
         if keep is None:
-            hints.append(("windlass demo --keep shop", "keep the files and look around"))
+            hints.append((f"{program} demo --keep shop", "keep the files and look around"))
         else:
             store = shlex.quote(str(self.shop.file))
-            hints.append((f"windlass sessions show {SESSION} --store {store}", "the trace"))
-        hints.append(('windlass run "Hello!" --provider mock', "a first run, without a key"))
-        hints.append(("windlass models", "real models and the keys they want"))
-        wide = max(len(command) for command, _ in hints)
+            hints.append((f"{program} sessions show {SESSION} --store {store}", "the trace"))
+        hints.append((f"{program} run 'Hello.' --provider mock", "a first run, without a key"))
+        hints.append((f"{program} models", "real models and the keys they want"))
+        # A command has its line to itself: zsh takes a comment behind one for arguments.
         for command, what in hints:
-            say("  ", (f"{command:<{wide}}", "cyan"), f"  {what}")
+            say("  ", (what, "dim"))
+            say((command, "cyan"))
 
 
 def _scene(paper: ConsoleOutput) -> Any:

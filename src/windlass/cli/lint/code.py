@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from windlass.errors import ConfigError
 from windlass.files import read_regular
 from windlass.models.registry import prices
 from windlass.models.registry.providers import resolve
-from windlass.options.parse import SUPERSEDED
+from windlass.models.registry.scope import ENDPOINTS
+from windlass.options.group import Door
+from windlass.options.index import ALIASES, NAMES
+from windlass.options.parse import SUPERSEDED, find_option, unknown_option
 
 #: The functions of Windlass that take options.
 DOORS = frozenset(
@@ -26,6 +29,22 @@ DEPRECATED = {
 }
 RULE = "deprecated_llm_options"
 LARGEST = 2 * 2**20  # bytes of a source
+#: Functions whose options are compared with those that exist.
+CHECKED: Final[Mapping[str | None, Door]] = {
+    "Agent": "agent",
+    "agent_loop": "loop",
+    "llm_call": "call",
+    "llm_stream": "call",
+    "llm_completion": "completion",
+}
+WHERE: Final[Mapping[Door, str]] = {
+    "agent": "Agent",
+    "loop": "agent_loop",
+    "call": "llm_call",
+    "completion": "llm_completion",
+}
+_ELSEWHERE: Final = frozenset({"system", "options", "prompt", "prefix", "suffix"})  # parameters
+_UNKNOWN: Final = object()  # a value that is known only when the program runs
 
 
 class Finding(NamedTuple):
@@ -124,6 +143,8 @@ class _Reader(ast.NodeVisitor):
         if door or (isinstance(node.func, ast.Attribute) and node.func.attr in METHODS):
             for name, value, line in _options(node):
                 self._option(name, line, door=door)
+                if called in CHECKED:
+                    self._refused(CHECKED[called], name, value, line)
                 if name == "tool_search" and not _is(value, None, False):
                     self.searches = True
             if door:
@@ -154,6 +175,25 @@ class _Reader(ast.NodeVisitor):
             new = self.renamed[name]
             self.findings.append(Finding(RULE, where, f"{name} is now {new}", f"write {new}"))
 
+    def _refused(self, door: Door, name: str, value: ast.expr, line: int) -> None:
+        """Report an option that does not exist, or a literal value that it refuses."""
+        if name in self.renamed or name in DEPRECATED or name in _ELSEWHERE:
+            return  # reported, or not an option but a parameter
+        try:
+            given = ast.literal_eval(value)
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            given = _UNKNOWN
+        problem: str | None = None
+        if name not in NAMES[door] and name not in ENDPOINTS and name != "mock":
+            problem = str(unknown_option(name, NAMES[door], WHERE[door]))
+        elif name in NAMES[door] and given is not _UNKNOWN:
+            try:
+                find_option(ALIASES.get(name, name)).check(name, given)
+            except ConfigError as error:
+                problem = str(error)
+        if problem is not None and name not in ("model", "provider"):
+            self.findings.append(Finding("refused_option", f"{self.path}:{line}", problem))
+
     def _model(self, node: ast.Call, door: str) -> None:
         given = {name: value for name, value, _ in _options(node)}
         model = given.get("model")
@@ -161,7 +201,7 @@ class _Reader(ast.NodeVisitor):
             model = node.args[0]
         provider = given.get("provider")
         texts = [v.value if isinstance(v, ast.Constant) else v for v in (model, provider)]
-        if all(text is None or isinstance(text, str) for text in texts) and any(texts):
+        if all(text is None or isinstance(text, str) for text in texts) and texts != [None, None]:
             line = (model or provider or node).lineno
             if problem := unknown_model(*texts):  # pyright: ignore[reportArgumentType]
                 self.findings.append(Finding("unknown_model", f"{self.path}:{line}", problem))

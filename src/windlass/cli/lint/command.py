@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from windlass.cli.config import sections
+from windlass.cli.config import find_refusals, sections
 from windlass.cli.console import out
 from windlass.cli.lint.code import DEPRECATED, RULE, Finding, read_source, unknown_model
 from windlass.cli.main import debug_option
@@ -195,7 +195,10 @@ def _settings(files: Sequence[Path], *, everything: bool) -> Iterator[Finding]:
         yield from _old_keys(file)
     if everything:
         try:
-            build_registry(loader.load())  # a table may be wrong only together with others
+            loaded = loader.load()
+            build_registry(loaded)  # a table may be wrong only together with others
+            here = {os.path.abspath(str(file)): str(file) for file in files}
+            told.update(_nearer(line, here) for line in find_refusals(loaded))
         except ConfigError as error:
             here = {os.path.abspath(str(file)): str(file) for file in files}
             told.update(_nearer(line, here) for line in str(error).splitlines())

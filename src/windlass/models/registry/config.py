@@ -172,14 +172,24 @@ class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[llm]`: providers, aliases, tiers, inference rules, defaults and prices."""
+    """`[llm]`: the model where code names none, providers, aliases, tiers, defaults and prices."""
 
+    model: str | None = None
     providers: dict[str, Provider] = {}
     aliases: dict[str, str | Alias] = {}
     tiers: dict[str, str | dict[Tier, str]] = {}
     inference: list[Inference] = []
     model_defaults: dict[str, Defaults] = {}
     prices: dict[str, Rate] = {}
+
+    @classmethod
+    def read_variables(cls, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+        """Yield the settings of `WINDLASS_MODEL` and `WINDLASS_PROVIDER`: key, variable, value."""
+        model, provider = environ.get("WINDLASS_MODEL"), environ.get("WINDLASS_PROVIDER")
+        if model:
+            yield "model", "WINDLASS_MODEL", f"{provider}:{model}" if provider else model
+        elif provider:
+            yield "model", "WINDLASS_PROVIDER", provider
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:

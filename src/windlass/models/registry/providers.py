@@ -22,6 +22,7 @@ from windlass.models.registry.scope import environ as environ_of_context
 from windlass.redaction.redactor import Secret
 
 DEFAULT = "anthropic"
+_EXAMPLE = "claude-sonnet-4-5"
 
 
 def resolve(
@@ -47,10 +48,12 @@ def resolve(
     for what, given in (("model", model), ("provider", provider), ("model_tier", tier)):
         if given is not None and not isinstance(as_given(given), str):
             raise ConfigError(f"{what} is a name or a Model object, not {safe_repr(given)}")
+    if model is not None and not model.strip():
+        raise ConfigError(f"model is empty: name one, such as '{DEFAULT}:{_EXAMPLE}'")
     env = environ_of_context() if environ is None else environ
     if model is None and provider is None:
-        model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")
-    meant, provider, key = _resolve_alias(model or None, provider or None, tier)
+        model, provider = _default_name(env, tier)
+    meant, provider, key = _resolve_alias(model, provider, tier)
     try:
         provider, name = _split(meant, provider, base_url)
     except ConfigError as error:
@@ -78,6 +81,16 @@ def resolve(
         endpoint=endpoint,
         **{word: _first(env, names) for word, names in endpoint.also_env.items()},
     )
+
+
+def _default_name(env: Mapping[str, str], tier: str | None) -> tuple[str | None, str | None]:
+    """Return the model and provider where code names none: the environment's, else the file's."""
+    model, provider = env.get("WINDLASS_MODEL") or None, env.get("WINDLASS_PROVIDER") or None
+    if tier is not None:
+        return None, provider
+    if model is None and provider is None:
+        return current_registry().model, None
+    return model, provider
 
 
 def model_defaults(provider: str, model: str) -> JsonObject:
@@ -139,7 +152,11 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
     if colon and _is_provider(head):
         if provider is not None and provider != head:
             raise ConfigError(f"model {model!r} names another provider than provider={provider!r}")
-        return head, rest or None
+        if not rest.strip():
+            raise ConfigError(
+                f"model {model!r} has no name behind the colon; write {head!r} for the default model"
+            )
+        return head, rest
     if provider is not None:
         return provider, model
     if model in ENDPOINTS or model == "mock":
@@ -151,9 +168,16 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
     if colon:
         hint = nearest(head, [*ENDPOINTS, "mock"]) or _nearest_model(rest)
         raise ConfigError(f"provider {safe_repr(head)} is not known{hint}")
-    raise ConfigError(
-        f"model {safe_repr(model)} is not known{_nearest_model(model) or '; write provider:name'}"
-    )
+    hint = _with_colon(model) or _nearest_model(model) or "; write provider:name"
+    raise ConfigError(f"model {safe_repr(model)} is not known{hint}")
+
+
+def _with_colon(model: str) -> str:
+    """Return the hint for `openai/gpt-4o`, the way other libraries write a provider and a model."""
+    head, slash, rest = model.partition("/")
+    if slash and rest and _is_provider(head.lower()):
+        return f"; did you mean '{head.lower()}:{rest}'?"
+    return ""
 
 
 def _home(model: str) -> str | None:

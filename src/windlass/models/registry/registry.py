@@ -57,6 +57,7 @@ class ModelRegistry:
         for source in sources:
             merged = _over(merged, source.data.get("llm", {}))
         config = msgspec.convert(merged, LlmConfig)
+        self.model = config.model  # where nothing else names one
         self.endpoints = {name: self._endpoint(name, p) for name, p in config.providers.items()}
         self.aliases = {
             name: Alias(alias) if isinstance(alias, str) else alias
@@ -167,6 +168,8 @@ class ModelRegistry:
 
     def _wrong(self) -> Iterator[tuple[tuple[str, ...], str]]:
         known = [*self.endpoints, "mock"]
+        if self.model is not None and not self.model.strip():
+            yield ("model",), "it is empty: name a model, or leave it out"
         yield from self._wrong_names(known)
         for at, rule in enumerate(self.inference):
             if rule.provider not in known:

@@ -40,7 +40,7 @@ from windlass.models.wires.json_values import (
     loads,
     safe_name,
 )
-from windlass.redaction.redactor import Secret, looks_secret
+from windlass.redaction.redactor import Secret, looks_secret, secrets_in
 from windlass.slices import SHORT
 from windlass.usage import Usage
 
@@ -157,6 +157,8 @@ class HttpModel(Model):
         """The key and whatever secret headers there are, for the redactor."""
         found = [held.reveal() for held in self.headers.values() if isinstance(held, Secret)]
         found += [words[-1] for value in found if len(words := value.split()) > 1]  # Bearer …
+        if "@" in self.base_url:
+            found += secrets_in("base_url", self.base_url)
         key = self._api_key()
         return (*found, key) if key is not None else tuple(found)
 
