@@ -18,11 +18,13 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --no-header --no-annotate --quiet
+LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --no-header --no-annotate --quiet --generate-hashes
+# What builds a release and looks for advisories brings a pip of its own, and stays out of $(VENV).
+TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-flow prove-kills prove-linear prove-options prove-projects
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-flow prove-kills prove-linear prove-options prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -41,6 +43,12 @@ help:
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
 	@echo "make format      write the code as the formatter wants it"
+	@echo "make docs        build the site of the documentation into site/; needs no network"
+	@echo "make pictures    draw the pictures of the documentation, and photograph the trace page"
+	@echo "make newcomer    what a new user types, step by step, in an empty account"
+	@echo "make release     build wheel, sdist and SBOM, and try the wheel in empty environments"
+	@echo "make sbom        list what a release is made of, as CycloneDX; part of make release"
+	@echo "make advisories  compare the pinned versions with known vulnerabilities; needs the network"
 	@echo "make lock        pin the newest versions of everything we depend on"
 
 demo: $(VENV)/.run
@@ -96,17 +104,41 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-lock: $(VENV)/.run
-	$(LOCK) --upgrade --group setup -o requirements/run.lock
-	$(LOCK) --upgrade --group setup --group dev -c requirements/run.lock -o requirements/dev.lock
-	$(LOCK) --upgrade --group setup --group deep -c requirements/dev.lock -o requirements/deep.lock
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open site/index.html"
 
-# One after the other, also under `make -j`: they write to the same folder.
-$(VENV)/.run: requirements/run.lock pyproject.toml
+pictures: $(VENV)/.dev
+	$(BIN)/python -m scripts.make_pictures
+
+newcomer:
+	$(PYTHON) -m scripts.newcomer
+
+release: $(VENV)/.run $(TOOLS)/.release
+	$(BIN)/python scripts/make_release.py $(TOOLS)
+
+sbom: $(VENV)/.run $(TOOLS)/.release
+	$(BIN)/python scripts/make_release.py $(TOOLS) --only-sbom
+
+advisories: $(TOOLS)/.release
+	$(TOOLS)/bin/python scripts/check_advisories.py
+
+lock: $(VENV)/.run
+	$(LOCK) --upgrade --group installer -o requirements/installer.lock
+	$(LOCK) --upgrade --group build -o requirements/build.lock
+	$(LOCK) --upgrade pyproject.toml -o requirements/run.lock
+	$(LOCK) --upgrade pyproject.toml --group dev -c requirements/run.lock -c requirements/build.lock -o requirements/dev.lock
+	$(LOCK) --upgrade pyproject.toml --group deep -c requirements/dev.lock -o requirements/deep.lock
+	$(LOCK) --upgrade --group docs -c requirements/dev.lock -c requirements/build.lock -o requirements/docs.lock
+	$(LOCK) --upgrade --group release -o requirements/release.lock
+
+# One after the other, also under `make -j`: they write to the same folder. Every file that is
+# installed must have a hash that its lock lists.
+$(VENV)/.run: requirements/installer.lock requirements/build.lock requirements/run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Windlass needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
 	@test -x $(BIN)/python || { echo "setting up $(VENV) …"; $(PYTHON) -m venv $(VENV); }
-	@test -x $(BIN)/uv || $(PIP) $$(grep '^uv==' requirements/run.lock) || echo "no uv here: going on with pip"
-	@$(UV) -r requirements/run.lock || $(PIP) -r requirements/run.lock
+	@test -x $(BIN)/uv || $(PIP) -r requirements/installer.lock || echo "no uv here: going on with pip"
+	@$(UV) -r requirements/build.lock -r requirements/run.lock || $(PIP) -r requirements/build.lock -r requirements/run.lock
 	@$(UV) --no-deps --no-build-isolation -e . || $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -114,6 +146,15 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
 	@$(UV) -r requirements/dev.lock || $(PIP) -r requirements/dev.lock
 	@touch $@
 
-$(VENV)/.deep: requirements/deep.lock $(VENV)/.dev
+$(VENV)/.docs: requirements/docs.lock $(VENV)/.run
+	@$(UV) -r requirements/docs.lock || $(PIP) -r requirements/docs.lock
+	@touch $@
+
+$(VENV)/.deep: requirements/deep.lock $(VENV)/.dev $(VENV)/.docs
 	@$(UV) -r requirements/deep.lock || $(PIP) -r requirements/deep.lock
+	@touch $@
+
+$(TOOLS)/.release: requirements/release.lock $(VENV)/.run
+	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	@$(BIN)/uv pip install --quiet --python $(TOOLS)/bin/python -r requirements/release.lock || $(TOOLS)/bin/python -m pip install --quiet -r requirements/release.lock
 	@touch $@

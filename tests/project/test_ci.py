@@ -108,7 +108,7 @@ def test_another_python_has_a_folder_of_its_own(tmp_path: Path):
         (project / folder).mkdir(exist_ok=True)
         for stamp in (".run", ".dev"):
             (project / folder / stamp).touch()
-    for lock in ("run", "dev"):
+    for lock in ("installer", "build", "run", "dev"):
         (project / "requirements").mkdir(exist_ok=True)
         (project / "requirements" / f"{lock}.lock").touch()
         os.utime(project / "requirements" / f"{lock}.lock", (0, 0))

@@ -7,10 +7,13 @@ import re
 import subprocess
 import tomllib
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
+import windlass
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,22 +95,69 @@ def names_in(lines: list[str]) -> set[str]:
     }
 
 
-def test_the_pinned_lists_hold_names_and_versions_only():
-    for lock in sorted((ROOT / "requirements").glob("*.lock")):
-        for line in lock.read_text().splitlines():
-            assert re.fullmatch(r"[a-z0-9.-]+==[\w.+!]+( ; .+)?", line), f"{lock.name}: {line}"
+def read_lock(name: str) -> dict[str, list[str]]:
+    """The pinned requirements of a lock, each with the hashes of its files."""
+    text = (ROOT / "requirements" / f"{name}.lock").read_text().replace("\\\n", "")
+    pins: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        pin, *hashes = re.split(r"\s+--hash=", line.strip())
+        pins[pin] = hashes
+    return pins
 
 
-@pytest.mark.parametrize(
-    "lock, groups", [("run", ["setup"]), ("dev", ["setup", "dev"]), ("deep", ["setup", "deep"])]
-)
-def test_the_pinned_lists_cover_what_the_project_asks_for(lock: str, groups: list[str]):
+LOCKS = sorted(path.stem for path in (ROOT / "requirements").iterdir())
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_names_versions_and_hashes_only(lock: str):
+    pins = read_lock(lock)
+    assert pins
+    for pin, hashes in pins.items():
+        assert re.fullmatch(r"[a-z0-9.-]+==[\w.+!]+( ; .+)?", pin), pin
+        assert hashes and all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes), pin
+
+
+def test_a_lock_has_the_name_of_its_group():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    asked = list(project["project"]["dependencies"])
-    for group in groups:
-        asked += project["dependency-groups"][group]
-    pinned = names_in((ROOT / "requirements" / f"{lock}.lock").read_text().splitlines())
-    assert names_in(asked) - pinned == set()
+    assert set(LOCKS) == {"run", *project["dependency-groups"]}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_covers_what_the_project_asks_for(lock: str):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = list(project["dependency-groups"].get(lock, []))
+    if lock in ("run", "dev", "deep"):
+        asked += project["project"]["dependencies"]
+    assert names_in(asked) - names_in(list(read_lock(lock))) == set()
+
+
+def test_build_tools_are_locked_apart():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["build-system"]["requires"] == project["dependency-groups"]["build"]
+    assert "hatchling" in names_in(list(read_lock("build")))
+    assert not names_in(list(read_lock("run"))) & {"hatchling", "uv", "trove-classifiers"}
+
+
+def test_environments_that_are_shared_agree_on_versions():
+    seen: dict[str, str] = {}
+    for lock in ("build", "run", "dev", "docs", "deep"):
+        for pin in read_lock(lock):
+            name = pin.split("==")[0]
+            if " ; " not in pin:
+                assert seen.setdefault(name, pin) == pin, lock
+
+
+# --------------------------------------------------------------------------- version
+
+
+def test_the_version_stands_in_one_place():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"] and project["project"]["dynamic"] == ["version"]
+    home = project["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{windlass.__version__}"' in tracked()[home]
+    assert version("windlass") == windlass.__version__
+    again = re.compile(rf"version[\W_]{{1,8}}{re.escape(windlass.__version__)}\b", re.IGNORECASE)
+    assert [line.split(":")[0] for line in found(again)] == [home]
 
 
 # --------------------------------------------------------------------------- README and Makefile
@@ -119,6 +169,7 @@ def targets() -> set[str]:
 
 def test_the_makefile_has_its_targets():
     assert {"demo", "test", "check", "check-deep", "bench", "format", "lock"} <= targets()
+    assert {"docs", "newcomer", "release", "sbom", "advisories"} <= targets()
 
 
 def test_the_readme_opens_with_two_commands_that_exist():
