@@ -92,7 +92,7 @@ STEPS = (
     ("open", "read the inbox,", "check the limits"),
     ("ask", "reserve the price,", "call the model"),
     ("check", "guardrails look", "at the reply"),
-    ("gate", "permissions,", "approval by a person"),
+    ("gate", "permissions,", "approvals"),
     ("run", "the tools,", "side by side"),
     ("judge", "done, or", "one more turn?"),
 )
@@ -179,7 +179,7 @@ async def photograph(work: Path) -> None:
     page_file = await record(work)
     async with Browser.start(work / "profile") as browser:
         for look in SCHEMES:
-            page = await browser.open(page_file, width=1200, height=700)
+            page = await browser.open(page_file, width=1200, height=430)
             await page.dress(look)
             await page.screenshot(ASSETS / f"trace-{look}.png")
 
