@@ -416,3 +416,30 @@ async def test_new_period_forgets_what_was_reserved_before(monkeypatch: pytest.M
             await by_call(scripted("no"))
         now[0] += 86_400
         await by_call(scripted("ok", usage=w.Usage(5, 5)))
+
+
+# --------------------------------------------------------------------------- deaths in between
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["reply", "failure"])
+async def test_process_that_dies_after_its_reply_is_stored_leaves_it_on_the_books_once(
+    tmp_path: Path, fails: bool
+):
+    """Nothing that follows the row with the reply is needed to take its estimate off the books."""
+    place = f"sqlite:///{tmp_path / 'a.db'}"
+    budget = w.Budget(tokens=TOKENS, per="day")
+    async with w.Runtime(store=place, budget=budget, environ={}) as runtime:
+        dies: Any = runtime.store
+
+        async def nothing_more(*_: Any) -> None:
+            """End as a process that was killed: no further change of the books is stored."""
+
+        dies.record_calls = dies.release_calls = nothing_more
+        reply = w.BadRequest("no") if fails else "done"
+        out = await w.Agent(scripted(reply, usage=w.Usage(5, 5)), max_tokens=MOST).run("go")
+        assert out.status == ("provider_error" if fails else "done")
+    async with w.Runtime(store=place, budget=budget, environ={}) as runtime:
+        books = await runtime.store.calls()
+        assert [row.outcome for row in books] == ["bad_request" if fails else "ok"]
+        out = await w.Agent(scripted("done", usage=w.Usage(5, 5)), max_tokens=MOST - 30).run("go")
+        assert out.status == "done"

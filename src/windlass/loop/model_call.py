@@ -217,6 +217,7 @@ class RunCall(ModelCallScope):
     """
 
     purpose: str | None = None
+    _replaced = False  # its row has taken what was held for it off the books
 
     def __init__(self, run: CallingRun, request: Request, *, closing: bool = False) -> None:
         self.run, self.request, self.ledger = run, request, run.ledger
@@ -303,12 +304,18 @@ class RunCall(ModelCallScope):
             run.journal.flush()
             if not run.journal.immediate:
                 await run.journal.durable()
-            if period is not None:
+            if period is not None and not self._replaced:
                 await period.record((), places)
         except StoreError:  # the journal says so again to whoever writes to it next
             pass
         finally:
             self.close_places()
+
+    def _replace_reserved(self) -> None:
+        """Let the row with the outcome of the call replace what was held for it on the books."""
+        period = self.ledger.root.period
+        if period is not None and self.stores_rows:
+            self._replaced = period.replace_with_row(self.run.journal, self.take_places())
 
     async def record_reserve(
         self,
@@ -408,6 +415,8 @@ class RunCall(ModelCallScope):
                 response.shortened,
             )
         )
+        if self.stores_rows:
+            self._replace_reserved()
         if self.recording and run.ledger.shared:
             run.journal.flush()  # on its way before others can spend what it left
         if rewritten is not None and purpose is None:
@@ -443,6 +452,8 @@ class RunCall(ModelCallScope):
                 attempts_of(error),
             )
         )
+        if self.stores_rows:
+            self._replace_reserved()
         if run.ledger.shared:
             run.journal.flush()
         return error

@@ -11,11 +11,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from windlass import seams
 from windlass.errors import StoreError
-from windlass.store.base import Store
+from windlass.store.base import Journal, Store
 from windlass.store.model_calls import ModelCall, ReserveAnswer, ReservedCall, SpendingLimit
 
 T = TypeVar("T")
@@ -29,6 +29,15 @@ class Spending(Protocol):
 
     tokens: int
     usd: float
+
+
+@runtime_checkable
+class ReplacesReserved(Protocol):
+    """A journal whose rows can replace what was reserved on the books of its store."""
+
+    def replace_reserved(self, store: object, places: Sequence[ReservedCall]) -> bool:
+        """Take calls off the books with the next flush; False if those are of another store."""
+        ...
 
 
 class Period:
@@ -87,6 +96,15 @@ class Period:
             await store.record_calls((), (place,))
             return None
         return (await store.reserve_call(call, None, place)).place
+
+    def replace_with_row(self, journal: Journal, places: Sequence[ReservedCall]) -> bool:
+        """Take what was reserved off the books with the next row of a journal in the same store.
+
+        So a process that dies leaves the estimate or the outcome, and never both.
+        """
+        return isinstance(journal, ReplacesReserved) and journal.replace_reserved(
+            self._find_store(), places
+        )
 
     async def record(self, calls: Sequence[ModelCall], places: Sequence[ReservedCall]) -> None:
         """Put what came of calls on the books, in place of what was reserved; a failure is logged."""

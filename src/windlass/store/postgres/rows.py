@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from windlass.store import codec as written
+from windlass.store.model_calls import RESERVED
 from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.schema import RUNS_AT_ONCE, VALUES_LOCK
 from windlass.store.sqlite import queries as sqlite_queries
@@ -47,6 +48,7 @@ _CALL = (
 )
 _PLAIN = (None, None, 0, 0, 0, 0.0, 1, None, None, None)  # what a plain call leaves out
 _TAKE = "sid bigint, id text"
+_PLACE = "sid bigint, n bigint, at float8"
 _BLOB = "sid bigint, digest bytea, data bytea"
 
 
@@ -58,6 +60,7 @@ class SessionRows:
         self.fresh: set[str] = set()
         self.rows: list[tuple[Any, ...]] = []
         self.takes: list[tuple[int, str]] = []
+        self.replaced: list[tuple[int, int, float]] = []
         self.blobs: list[tuple[int, bytes, bytes]] = []
         self.status: str | None = None
         self.title: str | None = None
@@ -83,6 +86,7 @@ class SessionRows:
         if self.title is None:
             self.title = notes.title
         self.takes += [(line.sid, item_id) for item_id in job.takes]
+        self.replaced += [(line.sid, place.number, place.at) for place in job.replaces]
         self.seq += 1
         self.count += job.count
 
@@ -99,6 +103,7 @@ class Batch:
         self.runs: list[tuple[Any, ...]] = []
         self.calls: list[tuple[Any, ...]] = []
         self.takes: list[tuple[int, str]] = []
+        self.replaced: list[tuple[int, int, float]] = []
         self.blobs: list[tuple[int, bytes, bytes]] = []
 
     def add(self, line: Line, appends: Iterable[Append], numbers: Numbers) -> None:
@@ -138,6 +143,7 @@ class Batch:
         )
         self.rows += part.rows
         self.takes += part.takes
+        self.replaced += part.replaced
         self.blobs += part.blobs
         self.runs += [(line.sid, *map(plain, run)) for run in _tuples(page.runs, 10)]
         self.calls += [(line.sid, *call, *_PLAIN) for call in _tuples(page.plain, 7)]
@@ -145,9 +151,16 @@ class Batch:
 
     async def write(self, connection: Connection) -> tuple[set[int], str]:
         """Store the batch; return the sessions that were written, and the transaction id."""
-        parts = (bool(self.runs), bool(self.calls), bool(self.takes), bool(self.blobs))
+        several = (
+            self.runs,
+            self.calls,
+            self.takes,
+            self.replaced,
+            sorted(self.blobs, key=_by_digest),
+        )
+        parts = [bool(some) for some in several]
         values = [*zip(*self.fences, strict=True), *zip(*self.rows, strict=True)]
-        for some in (self.runs, self.calls, self.takes, sorted(self.blobs, key=_by_digest)):
+        for some in several:
             if some:
                 values += zip(*some, strict=True)
         found = await connection.fetch(_statement(*parts), *values)
@@ -246,7 +259,7 @@ def build_stored_check(line: Line, place: Place) -> Callable[[Connection], Await
 
 
 @cache
-def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
+def _statement(runs: bool, calls: bool, takes: bool, replaced: bool, blobs: bool) -> str:
     """Build the statement for a batch with these parts."""
     number = 0
 
@@ -290,6 +303,15 @@ def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
         steps.append(
             f"taken AS (DELETE FROM windlass_inbox AS i USING {table('v', _TAKE)}, fenced"
             " WHERE i.sid = v.sid AND i.id = v.id AND fenced.sid = v.sid)"
+        )
+    if replaced:
+        steps.append(
+            f"replaced AS (DELETE FROM windlass_calls AS c USING {table('v', _PLACE)}, fenced"
+            f" WHERE c.n = v.n AND c.at = v.at AND c.outcome = '{RESERVED}'"
+            " AND fenced.sid = v.sid RETURNING c.run)"
+        )
+        steps.append(
+            "emptied AS (DELETE FROM windlass_runs AS r USING replaced WHERE r.n = replaced.run)"
         )
     if blobs:
         source = table("v", _BLOB)

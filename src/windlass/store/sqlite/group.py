@@ -120,7 +120,7 @@ def _append_rows(
                 if page is None:
                     page = model_calls.Page(connection)
                 run = page.enter(line, notes.paid, run, at)
-            if notes.status_changed or notes.title is not None or job.takes:
+            if notes.status_changed or notes.title is not None or job.takes or job.replaces:
                 beside.append((line, job))
             seq += 1
             count += job.count
@@ -250,6 +250,8 @@ def _note(connection: sqlite3.Connection, line: Line, job: Append) -> None:
             "UPDATE windlass_sessions SET title = coalesce(title, ?) WHERE sid = ?",
             (notes.title, line.sid),
         )
+    if job.replaces:
+        model_calls.release(connection, job.replaces)
     for item_id in job.takes:
         connection.execute(
             "DELETE FROM windlass_inbox WHERE sid = ? AND id = ?", (line.sid, item_id)
@@ -272,6 +274,7 @@ def with_record(job: Commit, line: Line) -> Append:
         pending.notes.then(written.notes_of(job.entries)),
         pending.takes,
         pending.holder,
+        pending.replaces,
     )
 
 

@@ -12,6 +12,7 @@ from windlass.errors import StoreError
 from windlass.events import JournalEntry
 from windlass.store import codec as written
 from windlass.store.base import InboxItem
+from windlass.store.model_calls import ReservedCall
 
 # rows, entries, the last row's hash and key, the number of the run that its calls belong to
 Place: TypeAlias = tuple[int, int, bytes, int, int]
@@ -68,7 +69,7 @@ class Owner(Protocol):
 class Append:
     """A row to be written."""
 
-    __slots__ = ("at", "count", "holder", "line", "notes", "payload", "takes")
+    __slots__ = ("at", "count", "holder", "line", "notes", "payload", "replaces", "takes")
 
     def __init__(
         self,
@@ -79,10 +80,12 @@ class Append:
         notes: written.Notes,
         takes: Sequence[str],
         holder: str | None = None,
+        replaces: Sequence[ReservedCall] = (),
     ) -> None:
         self.line, self.payload, self.count, self.at = line, payload, count, at
         self.notes, self.takes = notes, takes
         self.holder = holder  # of the session from now on, where the status changes
+        self.replaces = replaces  # what was reserved for calls whose outcome it holds
 
 
 class Commit:

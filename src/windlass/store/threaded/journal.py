@@ -15,6 +15,7 @@ from windlass.errors import StoreError
 from windlass.events import JournalEntry, ToolResulted
 from windlass.store import codec as written
 from windlass.store.base import InboxItem
+from windlass.store.model_calls import ReservedCall
 from windlass.store.threaded.jobs import (
     Again,
     Append,
@@ -61,7 +62,7 @@ class HandedJournal:
     immediate: bool = False
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
-        "_commits _failed _flushed _handed _holding _line _loop _outbox _stalled "
+        "_commits _failed _flushed _handed _holding _line _loop _outbox _replacing _stalled "
         "_store _taking _waiting append entries lost_seconds mail on_mail session_id stays_held touched".split()
     )
 
@@ -72,6 +73,7 @@ class HandedJournal:
         self._line = Line(self, session_id, self._loop)
         self._outbox = store.outboxes.of(self._loop)
         self._taking: list[InboxItem] = []
+        self._replacing: tuple[ReservedCall, ...] = ()
         self._commits: list[Commit] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._handed = 0  # rows given to the writer
@@ -124,7 +126,10 @@ class HandedJournal:
             self._holding = notes.status is None or self.stays_held
         self.touched = at = seams.now()
         holder = self._line.holder if self._holding else None
-        return Append(self._line, payload, len(fresh), at, notes, takes, holder)
+        replaces: Sequence[ReservedCall] = ()
+        if self._replacing and fresh:
+            replaces, self._replacing = self._replacing, ()
+        return Append(self._line, payload, len(fresh), at, notes, takes, holder, replaces)
 
     async def durable(self) -> None:
         """Wait until every queued row is on disk."""
@@ -168,6 +173,13 @@ class HandedJournal:
         """Take the item out of the inbox with the next flush."""
         self.mail.remove(item)
         self._taking.append(item)
+
+    def replace_reserved(self, store: object, places: Sequence[ReservedCall]) -> bool:
+        """Take calls off the books with the next flush; False if those are of another store."""
+        if store is not self._store:
+            return False
+        self._replacing += tuple(places)
+        return True
 
     async def close(self) -> None:
         """Flush, wait, and release the session. A full disk leaves it open, to be closed later."""
