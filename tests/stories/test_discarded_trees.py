@@ -233,3 +233,32 @@ async def test_lost_call_of_a_discarded_child_is_on_the_books():
     out = await by_run(agent)
     assert len(await current_store().calls()) == before + 1
     await kept(out)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+async def test_question_is_not_shown_when_the_process_died_before_it_was_discarded(
+    depth: int, monkeypatch: pytest.MonkeyPatch
+):
+    ran: list[str] = []
+    agent = family(ran, depth)
+    waiting = await suspend(agent)
+    store = current_store()
+    opened = type(store).open
+
+    async def open_parent_only(self: Store, session_id: str, **how: Any) -> Any:
+        if session_id != "s":
+            raise w.StoreError("the process ended")
+        return await opened(self, session_id, **how)
+
+    monkeypatch.setattr(type(store), "open", open_parent_only)
+    abort = w.Abort()
+    abort.abort("enough")
+    out = await agent.with_(abort=abort).resume("s")
+    assert out.status == "cancelled"
+    monkeypatch.undo()
+    assert (await store.info(waiting.session_id)).status == "suspended"
+    assert await w.approvals(store) == []
+    assert await w.approvals(store, waiting.session_id) == []
+    with pytest.raises(w.NoSuchApproval):
+        await w.approve(waiting.id, store=store)
+    assert not ran

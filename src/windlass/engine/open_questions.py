@@ -150,6 +150,28 @@ async def discard_orphans(run: Run) -> None:
                 log.warning("what session %s waits for is not discarded: %s", child_id, error)
 
 
+async def has_waiting_parent(store: Store, session_id: str, parent_id: str | None) -> bool:
+    """Return whether the run that a sub-agent's session works for still waits for it.
+
+    Otherwise a process died before it discarded what the sub-agent waits for. A fork, and a session
+    whose parent is deleted, work for nobody and wait for themselves.
+    """
+    while parent_id is not None and session_id.startswith(f"{parent_id}."):
+        try:
+            entries = await store.read(parent_id)
+            info = await store.info(parent_id)
+        except NoSuchSession:
+            return True
+        state = standing(entries)
+        if not state.unfinished or state.reset:
+            return False
+        called = {child_session_id(parent_id, call_id) for call_id in state.spending.intended}
+        if session_id not in called:
+            return False
+        session_id, parent_id = parent_id, info.parent_id
+    return True
+
+
 def _build_discard(
     entries: Sequence[JournalEntry], state: Standing, by: str
 ) -> Iterable[JournalEntry]:

@@ -14,6 +14,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.detach import detach
+from windlass.engine.open_questions import has_waiting_parent
 from windlass.engine.ownership import SessionScope, readable_sessions
 from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, safe_repr
 from windlass.events import (
@@ -98,7 +99,9 @@ async def approvals(
         ids = [info.id for info in known if info.status == "suspended"]
     found: list[PendingApproval] = []
     for one in ids:
-        found += _waiting(one, await home.read(one), await home.inbox(one))
+        asked = _waiting(one, await home.read(one), await home.inbox(one))
+        if asked and await has_waiting_parent(home, one, (await home.info(one)).parent_id):
+            found += asked
     return found
 
 
