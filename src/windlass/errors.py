@@ -59,6 +59,10 @@ class AlreadyAnswered(ConfigError):
         self.call_id, self.action, self.by = call_id, action, by
 
 
+class InvalidAnswer(ConfigError):
+    """An answer that its question does not take; the message says which it takes."""
+
+
 class ModelError(WindlassError):
     """A failed model call. `category` is stable; `transient` tells if a retry can help."""
 

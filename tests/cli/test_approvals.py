@@ -164,3 +164,21 @@ def test_a_question_of_a_rule_takes_no_answer_for_the_session(windlass, waiting)
     done = windlass("approvals", "approve", waiting, "--for", "session", code=None)
     assert done.exit_code != 0 and "only flow control" in done.output
     assert "approved 1" in windlass("approvals", "approve", waiting, "--for", "once").stdout
+
+
+@pytest.mark.parametrize(("flag", "said"), [("--allow", "sent"), ("--deny", "never")])
+def test_an_answer_on_the_command_line_may_hold_for_the_session(windlass, module, flag, said):
+    module("mails", FLOW)
+    windlass("run", "go", *MOCK, *FLOW_TOOLS, "--session", "s1", code=1)
+    [waiting] = json.loads(windlass("approvals", "list", "--json").stdout)
+    answer = (flag, waiting["call_id"], "--for", "session")
+    windlass("run", "--resume", "s1", *FLOW_TOOLS, *answer)
+    module("again", "from mails import read_page, send\n" + MAIL)
+    tools = ("-t", "again:read_page", "-t", "again:send")
+    windlass("run", "again", *MOCK, *tools, "--session", "s1")
+    assert said in windlass("sessions", "show", "s1").stdout
+
+
+def test_a_scope_without_an_answer_is_refused(windlass):
+    done = windlass("run", "go", *MOCK, "--for", "session", code=2)
+    assert "--for goes with --allow or --deny" in done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -255,6 +256,13 @@ def test_a_mistake_is_one_line_and_ends_with_2(windlass, project: Path, args, wo
     assert done.stderr.startswith("windlass: error: ") and words in done.stderr
     assert done.stderr.count("\n") == 1
     assert list(project.iterdir()) == []  # nothing was made
+
+
+def test_debug_leaves_the_level_of_logs_as_it_was(windlass):
+    before = logging.getLogger("windlass").level
+    for line in (("--debug", "models"), ("models", "--debug"), ("--debug", "no-such-command")):
+        windlass(*line, code=None)
+        assert logging.getLogger("windlass").level == before, line
 
 
 def test_debug_shows_the_traceback_and_only_debug(windlass, module):

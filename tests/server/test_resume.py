@@ -151,6 +151,7 @@ async def test_decisions_of_clients_may_hold_for_the_session():
         wrong = {waiting["id"]: {"allow": True, "scope": "always"}}
         status, refused = await post(url, {**document, "decisions": wrong})
         assert (status, refused["error"]) == (400, "invalid_request")
+        assert '"once" | "session"' in refused["message"] and "always" in refused["message"]
         yes = {waiting["id"]: {"allow": True, "scope": "session"}}
         status, answer = await post(url, {**document, "decisions": yes})
         assert (status, answer["content"]) == (200, "Sent twice.")
@@ -161,4 +162,6 @@ async def test_decisions_of_clients_may_hold_for_the_session():
         parked = await park(url)
         yes = {parked["pending"][0]["id"]: {"allow": True, "scope": "session"}}
         document = {"resume": parked["session_id"], "stream": False, "decisions": yes}
-        assert (await post(url, document))[0] == 400, "no rule takes an answer for the session"
+        status, refused = await post(url, document)
+        assert status == 400, "no rule takes an answer for the session"
+        assert "takes an answer for this call alone" in refused["message"]

@@ -110,10 +110,10 @@ def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None
 
 def answers_of(chosen: CommandOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Parse decisions and results for the calls of a parked run."""
-    decisions: JsonObject = {call: Allow() for call in chosen.allow}
+    decisions: JsonObject = {call: Allow(scope=chosen.scope) for call in chosen.allow}
     for text in chosen.deny:
         call, _, reason = text.partition("=")
-        decisions[call] = Deny(reason or None)
+        decisions[call] = Deny(reason or None, scope=chosen.scope)
     results: JsonObject = {}
     for text in chosen.result:
         call, equals, value = text.partition("=")

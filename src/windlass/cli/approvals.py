@@ -15,7 +15,7 @@ from windlass.access.caller import Caller
 from windlass.cli import text as words
 from windlass.cli.console import out
 from windlass.cli.main import debug_option
-from windlass.cli.options import json_option, store_option
+from windlass.cli.options import for_option, json_option, store_option
 from windlass.cli.store_location import find_place, match
 from windlass.sessions.approvals import answer, find_approval
 from windlass.sessions.approvals import approvals as list_approvals
@@ -31,14 +31,6 @@ T = TypeVar("T")
 ids_argument = click.argument("ids", nargs=-1, metavar="ID…")
 all_option = click.option("--all", "everything", is_flag=True, help="All that wait.")
 session_option = click.option("--session", metavar="ID", help="Those of one session.")
-for_option = click.option(
-    "--for",
-    "scope",
-    type=click.Choice(["once", "session"]),
-    default="once",
-    show_default=True,
-    help="How long it holds: for this call, or for its targets in this session (flow control).",
-)
 by_option = click.option("--by", metavar="NAME", help="Who answers; your user name if not given.")
 
 

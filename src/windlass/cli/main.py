@@ -17,6 +17,7 @@ from windlass.cli.lazy import LazyGroup
 from windlass.cli.logs import on_stderr, tell_all
 from windlass.cli.text import clean
 from windlass.errors import ConfigError, WindlassError
+from windlass.json_types import JsonObject
 from windlass.models.registry.scope import reload_config
 
 # The module of each command, and its line in the list of commands.
@@ -73,8 +74,7 @@ class Commands(LazyGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an exception becomes its exit code."""
         try:
-            with on_stderr():
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except (BrokenPipeError, KeyboardInterrupt):
@@ -91,9 +91,9 @@ class Commands(LazyGroup):
         _never_fail_to_print()
         extra["prog_name"] = "windlass"
         if not standalone_mode:
-            return super().main(args, standalone_mode=False, **extra)
+            return self._parse_and_run(args, extra)
         try:
-            code = super().main(args, standalone_mode=False, **extra)
+            code = self._parse_and_run(args, extra)
         except click.UsageError as error:
             _usage(error)
             code = error.exit_code
@@ -107,6 +107,11 @@ class Commands(LazyGroup):
             stop_writing()
             code = 141
         sys.exit(code if isinstance(code, int) else 0)
+
+    def _parse_and_run(self, args: Sequence[str] | None, extra: JsonObject) -> Any:
+        # Around parsing too: --debug changes the level of the logs as soon as it is read.
+        with on_stderr():
+            return super().main(args, standalone_mode=False, **extra)
 
 
 def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

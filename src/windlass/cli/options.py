@@ -8,13 +8,16 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
 from windlass.cli.main import debug_option
 from windlass.json_types import JsonObject
 from windlass.options.flags import FLAGS, CommandFlag
+
+if TYPE_CHECKING:
+    from windlass.loop.resume_input import AnswerScope
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,6 +32,7 @@ class CommandOptions(NamedTuple):
     ask: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    scope: AnswerScope = "once"  # of both
     result: tuple[str, ...] = ()
 
     def to_go_on(self, session_id: str, command: str = "run") -> str:
@@ -43,6 +47,14 @@ class CommandOptions(NamedTuple):
         return shlex.join(command_line)
 
 
+for_option = click.option(
+    "--for",
+    "scope",
+    type=click.Choice(["once", "session"]),
+    default="once",
+    show_default=True,
+    help="How long it holds: for this call, or for its targets in this session (flow control).",
+)
 # What is no option of an agent: its system prompt, and what the command does.
 _OWN_FLAGS = (
     click.option(
@@ -63,6 +75,7 @@ _OWN_FLAGS = (
         multiple=True,
         help="With a parked run: this call may not run.",
     ),
+    for_option,
     click.option(
         "--result",
         metavar="CALL=VALUE",
@@ -91,6 +104,8 @@ def agent_options(*, begins: bool = True) -> Callable[[F], F]:
         def run_command(**given: Any) -> Any:
             options = _collect_options(given, flags)
             own = {name: given.pop(name) for name in CommandOptions._fields if name in given}
+            if own["scope"] != "once" and not own["allow"] and not own["deny"]:
+                raise click.UsageError("--for goes with --allow or --deny")
             return command(chosen=CommandOptions(options, **own), **given)
 
         wrapped: Any = debug_option(run_command)

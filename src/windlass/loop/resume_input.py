@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller, is_host
-from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.errors import ConfigError, InvalidAnswer, nearest, safe_repr
 from windlass.events.receipts import takes_session_answer
 from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
@@ -71,7 +71,7 @@ def check_scope(scope: object) -> AnswerScope:
     """Refuse what is no scope of an answer."""
     if scope not in _SCOPES:
         hint = nearest(scope, _SCOPES) if isinstance(scope, str) else ""
-        raise ConfigError(
+        raise InvalidAnswer(
             f"the scope of an answer is once or session, not {safe_repr(scope)}{hint}"
         )
     return scope
@@ -91,7 +91,7 @@ def check_session_answer(
 ) -> None:
     """Refuse an answer for the whole session where the question does not offer it."""
     if scope == "session" and not takes_session_answer(receipt):
-        raise ConfigError(
+        raise InvalidAnswer(
             f"{rule} asks about {tool}, and takes an answer for this call alone, not for the session: "
             f"{ONE_CALL}"
         )

@@ -19,6 +19,7 @@ from windlass.errors import (
     BudgetExceeded,
     ConfigError,
     Conflict,
+    InvalidAnswer,
     InvalidValue,
     ModelError,
     NoSuchSession,
@@ -89,6 +90,8 @@ def describe_failure(error: BaseException, *, with_trace: bool = False) -> tuple
     log.warning("request %s failed: %s: %s", number, type(error).__name__, error_text(error))
     if code == "budget_exceeded" and _LIMIT.fullmatch(str(error)):
         message = str(error)
+    if isinstance(error, InvalidAnswer):
+        message = error_text(error)  # of nothing but what the client was asked
     if isinstance(error, AlreadyAnswered):
         message = f"answered already, by {error.by}"
     body: JsonObject = {"error": code, "message": message, "id": number}
