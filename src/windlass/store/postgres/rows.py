@@ -258,6 +258,27 @@ def build_stored_check(line: Line, place: Place) -> Callable[[Connection], Await
     return look
 
 
+def _replace_steps(places: str) -> list[str]:
+    """Build the steps that remove reserved calls, and the runs that hold nothing else."""
+    return [
+        f"replaced AS (DELETE FROM windlass_calls AS c USING {places}, fenced"
+        f" WHERE c.n = v.n AND c.at = v.at AND c.outcome = '{RESERVED}'"
+        " AND fenced.sid = v.sid RETURNING c.run)",
+        "emptied AS (DELETE FROM windlass_runs AS r USING replaced WHERE r.n = replaced.run)",
+    ]
+
+
+def _blob_steps(source: str) -> list[str]:
+    """Build the steps that store large values and who uses them."""
+    return [
+        f"large AS MATERIALIZED (SELECT v.* FROM {source} JOIN fenced ON fenced.sid = v.sid)",
+        "kept AS (INSERT INTO windlass_blobs (digest, data) SELECT DISTINCT ON (digest)"
+        " digest, data FROM large ORDER BY digest ON CONFLICT DO NOTHING)",
+        "used AS (INSERT INTO windlass_blob_uses (digest, sid) SELECT DISTINCT digest, sid"
+        " FROM large ON CONFLICT DO NOTHING)",
+    ]
+
+
 @cache
 def _statement(runs: bool, calls: bool, takes: bool, replaced: bool, blobs: bool) -> str:
     """Build the statement for a batch with these parts."""
@@ -305,25 +326,7 @@ def _statement(runs: bool, calls: bool, takes: bool, replaced: bool, blobs: bool
             " WHERE i.sid = v.sid AND i.id = v.id AND fenced.sid = v.sid)"
         )
     if replaced:
-        steps.append(
-            f"replaced AS (DELETE FROM windlass_calls AS c USING {table('v', _PLACE)}, fenced"
-            f" WHERE c.n = v.n AND c.at = v.at AND c.outcome = '{RESERVED}'"
-            " AND fenced.sid = v.sid RETURNING c.run)"
-        )
-        steps.append(
-            "emptied AS (DELETE FROM windlass_runs AS r USING replaced WHERE r.n = replaced.run)"
-        )
+        steps += _replace_steps(table("v", _PLACE))
     if blobs:
-        source = table("v", _BLOB)
-        steps.append(
-            f"large AS MATERIALIZED (SELECT v.* FROM {source} JOIN fenced ON fenced.sid = v.sid)"
-        )
-        steps.append(
-            "kept AS (INSERT INTO windlass_blobs (digest, data) SELECT DISTINCT ON (digest)"
-            " digest, data FROM large ORDER BY digest ON CONFLICT DO NOTHING)"
-        )
-        steps.append(
-            "used AS (INSERT INTO windlass_blob_uses (digest, sid) SELECT DISTINCT digest, sid"
-            " FROM large ON CONFLICT DO NOTHING)"
-        )
+        steps += _blob_steps(table("v", _BLOB))
     return f"WITH {', '.join(steps)} SELECT sid, pg_current_xact_id()::text FROM fenced"
