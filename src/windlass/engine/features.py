@@ -18,7 +18,7 @@ import msgspec
 
 from windlass.access.flow.labels import needs_flow_control
 from windlass.engine.model_options import ModelOptions
-from windlass.loop.policy import Policy
+from windlass.loop.policy import Policy, overridden_moments
 from windlass.options.index import GROUPS
 from windlass.policies.build import BuildContext, Policies
 
@@ -95,6 +95,13 @@ def _needs_flow_control(ctx: BuildContext) -> bool:
     return needs_flow_control([(tool.name, tool.annotations) for tool in ctx.tools])
 
 
+def _requires_approval(ctx: BuildContext) -> bool:
+    if any([tool.requires_approval is not False for tool in ctx.tools]):
+        return True
+    # a policy of the user may bring tools when the run starts
+    return any(["start" in overridden_moments(type(policy)) for policy in ctx.user_policies])
+
+
 def _is_bounded(ctx: BuildContext) -> bool:
     return ctx.is_bounded
 
@@ -142,6 +149,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     # before all who look at a call: what the lists deny need not be asked about
     Feature("policies.permissions"),
     Feature("policies.approval"),
+    Feature("policies.tool_approval", _requires_approval),
     Feature("policies.taint", _needs_flow_control),
     Part("output", add_answer),  # before the judges: an answer of the wrong type is not judged
     Feature("policies.native_tools"),  # before anybody looks at calls that will not run

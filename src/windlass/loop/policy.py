@@ -166,7 +166,7 @@ class Moments:
         for moment in _MOMENTS:
             setattr(self, moment, ())
         for policy in policies:
-            for moment in _overridden_moments(type(policy)):
+            for moment in overridden_moments(type(policy)):
                 asked = getattr(self, moment)
                 method = getattr(policy, moment)
                 joined = (method, *asked) if moment in _REVERSED else (*asked, method)
@@ -186,7 +186,7 @@ class Moments:
 
 
 @functools.cache
-def _overridden_moments(kind: type[Policy[Any]]) -> tuple[str, ...]:
+def overridden_moments(kind: type[Policy[Any]]) -> tuple[str, ...]:
     return tuple(m for m in _MOMENTS if getattr(kind, m) is not getattr(Policy, m))
 
 

@@ -24,7 +24,8 @@ class Allow:
     """An answer to an ask: the call may run. `resume(id, decisions={call_id: w.Allow()})`
 
     `by` is who says so, a `Caller`; without one it is whoever resumes. `scope="session"` is for
-    questions of flow control: later calls of the tool on the same targets are not asked about.
+    questions of flow control (later calls of the tool on the same targets are not asked about) and of
+    tools that require approval (later calls of the tool are not).
     """
 
     allowed = True
@@ -77,8 +78,8 @@ def check_scope(scope: object) -> AnswerScope:
     return scope
 
 
-#: Why other questions than those of flow control take no answer for the session.
-ONE_CALL: Final = "only flow control remembers the targets of a call; leave the scope out"
+#: Why other questions take no answer for the session.
+ONE_CALL: Final = "only flow control and requires_approval remember an answer for the session; leave the scope out"
 
 
 def is_session_answer(answer: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Annotated, Any, cast
 
@@ -140,7 +140,7 @@ class Approval(Policy[None]):
             return ask
         if (by := answered_before(run, self.name, call)) is not None:
             return Granted(None, by, ask, ask.receipt)
-        return await self._ask_host(run, call, ask)
+        return await ask_host(self.policy.request_permission, run, call, ask)
 
     def _decide(self, call: ToolCall, facts: CallFacts) -> tuple[PolicyDecision, Ask | None]:
         """Decide on the call, and build the question where a person is asked."""
@@ -158,39 +158,6 @@ class Approval(Policy[None]):
             question, about=about, receipt=receipt(decision), expires_in=self.policy.expires_in
         )
 
-    async def _ask_host(self, run: Run, call: ToolCall, ask: Ask) -> CallVerdict:
-        """Ask the host's function; None parks the run, and others may answer later."""
-        request = self.policy.request_permission
-        assert request is not None
-        about = described(
-            run.tools[call.name],
-            call.arguments,
-            call.id,
-            run.session_id,
-            run.run_id,
-            run.caller_name,
-        )
-        about["policyDecision"] = deepcopy(ask.receipt)
-        about["reason"] = ask.reason
-        try:
-            answer: Any = request(about)
-            if inspect.isawaitable(answer):
-                answer = await answer
-        except Exception as error:
-            return _build_refusal(call, ask, f"request_permission failed: {error_text(error)}")
-        if answer is None or answer == "ask":
-            return ask
-        if isinstance(answer, (bool, Allow, Deny)) and not is_session_answer(answer):
-            decision = decision_of(answer)
-            by = decision.person or _HOST
-            if decision.allowed:
-                return Granted(decision.reason, by, ask, ask.receipt)
-            return _build_refusal(call, ask, decision.reason or "it was not approved", by)
-        problem = f"request_permission answers True, False or None, not {safe_repr(answer)}"
-        if is_session_answer(answer):
-            problem = f"request_permission answers for one call: {ONE_CALL}"
-        return _build_refusal(call, ask, problem)
-
     def _facts(self, run: Run, call: ToolCall) -> CallFacts:
         annotations = run.tools[call.name].annotations
         plan = run.plan
@@ -203,6 +170,38 @@ class Approval(Policy[None]):
             mode=(plan.metadata or {}).get("mode"),
             repeats=_repeats(run, call) if self._counts else 1,
         )
+
+
+async def ask_host(request: Callable[..., Any], run: Run, call: ToolCall, ask: Ask) -> CallVerdict:
+    """Ask the host's `request_permission`; None parks the run, and others may answer later."""
+    about = described(
+        run.tools[call.name],
+        call.arguments,
+        call.id,
+        run.session_id,
+        run.run_id,
+        run.caller_name,
+    )
+    about["policyDecision"] = deepcopy(ask.receipt)
+    about["reason"] = ask.reason
+    try:
+        answer: Any = request(about)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception as error:
+        return _build_refusal(call, ask, f"request_permission failed: {error_text(error)}")
+    if answer is None or answer == "ask":
+        return ask
+    if isinstance(answer, (bool, Allow, Deny)) and not is_session_answer(answer):
+        decision = decision_of(answer)
+        by = decision.person or _HOST
+        if decision.allowed:
+            return Granted(decision.reason, by, ask, ask.receipt)
+        return _build_refusal(call, ask, decision.reason or "it was not approved", by)
+    problem = f"request_permission answers True, False or None, not {safe_repr(answer)}"
+    if is_session_answer(answer):
+        problem = f"request_permission answers for one call: {ONE_CALL}"
+    return _build_refusal(call, ask, problem)
 
 
 class _RecordedRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

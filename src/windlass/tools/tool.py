@@ -206,6 +206,7 @@ class ToolOptions(TypedDict, total=False):
     strict: bool
     undo: Callable[..., Any] | None  # undo(args, result, ctx) reverses the effect
     preview: Callable[..., Any] | None  # preview(args) or (args, ctx): what it would answer
+    requires_approval: bool | Callable[..., object]  # or a predicate (args) or (args, ctx)
 
 
 OPTIONS: tuple[str, ...] = tuple(ToolOptions.__annotations__)
@@ -248,6 +249,7 @@ class Tool:
         "namespace",
         "parameters",
         "preview",
+        "requires_approval",
         "returns",
         "spec",
         "strict",
@@ -275,6 +277,7 @@ class Tool:
     wants_context: bool
     undo: Callable[..., Any] | None
     preview: Callable[..., Any] | None
+    requires_approval: bool | Callable[..., object]
     _check: Callable[[Any], bool]
     _checker: Checker | None
     _returns: Checker | None
@@ -322,6 +325,9 @@ class Tool:
             raise ConfigError(f"{label}: namespace is text, not {self.namespace!r}")
         self.undo = handler_of(label, "undo", options.get("undo"), "(args, result, ctx)")
         self.preview = handler_of(label, "preview", options.get("preview"), "(args, ctx)")
+        self.requires_approval = _check_requires_approval(
+            label, options.get("requires_approval", False)
+        )
         self.annotations = _annotations(label, options)
         self.returns = as_returns(options.get("returns"), label)
         self._returns = None if self.returns is None else Checker(self.returns, label)
@@ -498,6 +504,14 @@ class Tool:
     def __repr__(self) -> str:
         names = ", ".join(self.parameters.get("properties", ()))
         return f"<{type(self).__name__} {self.name}({names})>"
+
+
+def _check_requires_approval(label: str, value: object) -> bool | Callable[..., object]:
+    if isinstance(value, bool) or (callable(value) and not isinstance(value, type)):
+        return value
+    raise ConfigError(
+        f"{label}: requires_approval is True, False or a function (args) or (args, ctx), not {value!r:.80}"
+    )
 
 
 def _seconds(label: str, value: Any) -> float | None:
