@@ -187,6 +187,7 @@ class Moments:
 
 @functools.cache
 def overridden_moments(kind: type[Policy[Any]]) -> tuple[str, ...]:
+    """Return the moments that a class of policies overrides."""
     return tuple(m for m in _MOMENTS if getattr(kind, m) is not getattr(Policy, m))
 
 
