@@ -62,10 +62,15 @@ def run_page(page: Path, runner: asyncio.Runner) -> int:
     """Run everything that can be run; return how many blocks and commands that was."""
     names: dict[str, Any] = {"__name__": "__main__"}
     ran = 0
-    for block in blocks_of(page.read_text("utf-8")):
+    blocks = blocks_of(page.read_text("utf-8"))
+    # A program that a command of the page runs is saved and not run before.
+    programs = {command for block in blocks for command, _ in block.commands}
+    for block in blocks:
         where = f"{page.name}:{block.line}"
         if block.file is not None:
             Path(block.file).write_text(block.code)
+        if f"python {block.file}" in programs:
+            continue
         if block.kind == "python" and not (block.file or "").startswith("test_"):
             printed = run_python(block, page, names, runner)
             if block.output is not None:
