@@ -128,7 +128,7 @@ COMMANDS = (
     save(SETTINGS, "# windlass.toml", "windlass.toml"),
     shell(SETTINGS, "windlass trust --yes"),
     shell(SETTINGS, "windlass config show"),
-    shell(SETTINGS, "windlass config check"),
+    shell(SETTINGS, "windlass config check", "right "),
 )
 
 TESTS = (
