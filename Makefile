@@ -24,7 +24,7 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-flow prove-kills prove-linear prove-options prove-projects
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -37,6 +37,7 @@ help:
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
 	@echo "make prove-flow  honest tasks and injections against flow control; writes bench/FLOW.md and docs/concepts/security.md"
+	@echo "make prove-hostile  spoilt replies, journals and outputs, all of them (CI samples them)"
 	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
@@ -86,7 +87,10 @@ prove-flow: $(VENV)/.dev
 	$(BIN)/python -m tests.flow.measure --write
 
 prove-kills: $(VENV)/.dev
-	WINDLASS_PROVE_KILLS=1 $(PYTEST) -n $(JOBS) -m deep tests/crash tests/resources tests/audit tests/vault
+	WINDLASS_PROVE_KILLS=1 $(PYTEST) -n $(JOBS) -m deep tests/crash tests/resources tests/audit tests/vault tests/store
+
+prove-hostile: $(VENV)/.dev
+	WINDLASS_PROVE_HOSTILE=1 $(PYTEST) -n $(JOBS) -m deep tests/hostile
 
 prove-linear: $(VENV)/.dev
 	WINDLASS_PROVE_LINEAR=1 $(PYTEST) -n 0 tests/hostile/test_linear.py

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.kill_sizes import pick_size
+from tests.sizes import pick_size
 from tests.stories.helpers import written
 from windlass import seams
 from windlass.events import (

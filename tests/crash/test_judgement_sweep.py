@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.kill_sizes import pick_size
+from tests.sizes import pick_size
 from tests.stories.judge_helpers import from_every_place
 from windlass.events import (
     CheckRan,

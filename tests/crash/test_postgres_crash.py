@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kill_sizes import pick_size
+from tests.sizes import pick_size
 from windlass.testing import kill_sweep
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
@@ -41,7 +41,7 @@ def test_killed_at_every_point_of_a_short_run(shape):
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_killed_at_random_instants(shape):
-    sweep(shape, 6, every=pick_size(59, 29), instants=pick_size(5, 20), seed=11).assert_ok()
+    sweep(shape, 6, every=pick_size(59, 29), instants=pick_size(3, 20), seed=11).assert_ok()
 
 
 @pytest.mark.deep

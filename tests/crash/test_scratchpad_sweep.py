@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kill_sizes import pick_size
+from tests.sizes import pick_size
 from windlass.testing import kill_sweep
 
 from . import scratchpad_scenes as scenes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kill_sizes import pick_size
+from tests.sizes import pick_size
 from windlass.testing import kill_sweep
 
 from . import projection_scenes as scenes

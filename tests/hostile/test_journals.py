@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import pick_size
 from windlass.testing.kill import RAM_DISK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +62,7 @@ def test_damaged_journals(seed: int, folder: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(10, 12))
 def test_many_damaged_journals(seed: int, folder: Path) -> None:
-    damage(folder, seed, 5000)
+    damage(folder, seed, pick_size(1500, 5000, proof="HOSTILE"))
 
 
 def test_the_hook_sees_what_it_should(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from tests.hostile.helpers import (
     watchdog,
 )
 from tests.hostile.pool_derivation import derive_pool
+from tests.sizes import pick_size
 from windlass.engine import environment as runtimes
 from windlass.errors import BadRequest, ConfigError
 from windlass.options.checks import anything
@@ -28,7 +28,6 @@ from windlass.runtime.runtime import Runtime
 from windlass.testing import ScriptedModel, scripted
 
 #: CI tries a part of the sets; `make prove-options` all.
-PROVE_OPTIONS = os.environ.get("WINDLASS_PROVE_OPTIONS") == "1"
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:persistent is now:DeprecationWarning"),
@@ -242,7 +241,7 @@ async def test_option_sets(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", DOORS)
 async def test_many_option_sets(name: str) -> None:
-    for seed in range(2, 12 if PROVE_OPTIONS else 5):
+    for seed in range(2, pick_size(5, 12, proof="OPTIONS")):
         await sweep(name, 1000, seed)
 
 

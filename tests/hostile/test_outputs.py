@@ -19,6 +19,7 @@ from tests.hostile.helpers import (
     watchdog,
 )
 from tests.hostile.output_pools import BAD, GOOD, RAISED, Node, Record
+from tests.sizes import pick_size
 from windlass.messages import Outcome
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
@@ -204,7 +205,7 @@ async def test_generated_outputs(place: str, tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("place", PLACES)
 async def test_many_generated_outputs(place: str, tmp_path: Path) -> None:
-    for seed in range(2, 12):
+    for seed in range(2, pick_size(5, 12, proof="HOSTILE")):
         (tmp_path / str(seed)).mkdir()
         await generated_outputs(place, tmp_path / str(seed), 2000, seed)
 

@@ -21,6 +21,7 @@ from tests.hostile.helpers import (
 )
 from tests.hostile.option_pools import Angry, cycle
 from tests.hostile.output_pools import RAISED, nested
+from tests.sizes import pick_size
 from windlass.engine.environment import current_environment
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Opaque, Origin
@@ -481,7 +482,7 @@ async def test_generated_replies(place: str, tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 async def test_many_generated_replies(place: str, tmp_path: Path) -> None:
-    await generated_replies(place, tmp_path, 3000, seed=2)
+    await generated_replies(place, tmp_path, pick_size(1000, 3000, proof="HOSTILE"), seed=2)
 
 
 @pytest.mark.parametrize("what", [*GOOD, *BAD])

@@ -13,6 +13,7 @@ import pytest
 import windlass as w
 from tests.hostile.helpers import Tally, readable, watchdog
 from tests.hostile.journal_fuzz import WRONG, paths
+from tests.sizes import pick_size
 from windlass.errors import BadReply, ModelError
 from windlass.models.base import Emit, Request, Response
 from windlass.models.transport.sse import MAX_EVENT, SSEDecoder
@@ -346,7 +347,8 @@ def test_spoilt_bytes(wire: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("wire", WIRES)
 def test_many_spoilt_bytes(wire: str) -> None:
-    for seed in range(2, 6):
+    """`make prove-hostile`: 20,000 on each wire."""
+    for seed in range(2, pick_size(3, 6, proof="HOSTILE")):
         sweep(wire, 5000, seed)
 
 

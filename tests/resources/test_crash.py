@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from tests.kill_sizes import pick_size
+from tests.sizes import pick_size
 from windlass.testing import kill_sweep
 from windlass.testing.kill import Scene
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
@@ -62,11 +62,11 @@ def test_killed_at_random_instants(kind):
 
     `make prove-kills`: 300 on SQLite. A start costs more on Postgres: half of it there.
     """
-    wanted = pick_size(20, 150) if kind == "postgres" else pick_size(50, 300)
+    wanted = pick_size(8, 150) if kind == "postgres" else pick_size(20, 300)
     server = str(shared_server().folder) if kind == "postgres" else None
     killed = 0
     for seed in range(40):
-        how = {"every": 1000, "instants": pick_size(20, 50), "seed": seed, "timeout": 60}
+        how = {"every": 1000, "instants": pick_size(8, 50), "seed": seed, "timeout": 60}
         report = sweep(1 + 2 * (seed % 2), 1 if server else 4, postgres=server, **how)
         report.assert_ok()
         killed += report.instants

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kill_sizes import pick_size
+from tests.sizes import pick_size
 from windlass.testing.kill import Scene
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
@@ -70,4 +70,4 @@ def test_one_loses_cleanly(kind: str, tmp_path: Path):
 @pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
 def test_one_loses_cleanly_every_time(kind: str, tmp_path: Path):
     server = str(shared_server().folder) if kind == "postgres" else None
-    both_at_once(pick_size(24, 100), tmp_path, server)
+    both_at_once(pick_size(12, 100), tmp_path, server)
