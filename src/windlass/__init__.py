@@ -214,6 +214,17 @@ _HOMES = {
     "sessions.undo": ("undo", "undoable"),
     "store.model_calls": ("ModelCall",),
     "store.seals": ("Seal",),
+    "toolbox.edits.refusal": ("EditRefused",),
+    "toolbox.edits.reminder": ("edit_reminder",),
+    "toolbox.edits.result": ("EditResult",),
+    "toolbox.edits.tools": (
+        "EditTools",
+        "edit_apply_node",
+        "edit_dry_run",
+        "edit_insert_at_anchor",
+        "edit_rename_symbol",
+        "edit_safe_text_patch",
+    ),
     "tools.function": ("tool",),
     "tools.middleware.layers": (
         "with_audit_sink",

@@ -255,6 +255,15 @@ from windlass.sessions.undo import undo as undo
 from windlass.sessions.undo import undoable as undoable
 from windlass.store.model_calls import ModelCall as ModelCall
 from windlass.store.seals import Seal as Seal
+from windlass.toolbox.edits.refusal import EditRefused as EditRefused
+from windlass.toolbox.edits.reminder import edit_reminder as edit_reminder
+from windlass.toolbox.edits.result import EditResult as EditResult
+from windlass.toolbox.edits.tools import EditTools as EditTools
+from windlass.toolbox.edits.tools import edit_apply_node as edit_apply_node
+from windlass.toolbox.edits.tools import edit_dry_run as edit_dry_run
+from windlass.toolbox.edits.tools import edit_insert_at_anchor as edit_insert_at_anchor
+from windlass.toolbox.edits.tools import edit_rename_symbol as edit_rename_symbol
+from windlass.toolbox.edits.tools import edit_safe_text_patch as edit_safe_text_patch
 from windlass.tools.function import tool as tool
 from windlass.tools.middleware.layers import with_audit_sink as with_audit_sink
 from windlass.tools.middleware.layers import with_consent as with_consent
