@@ -17,7 +17,7 @@ from option_groups import ROOT, SOURCE, Declared, read_all, read_keys, structs_o
 from option_keywords import write_generate_keywords, write_keyword_lists, write_keywords
 
 if TYPE_CHECKING:
-    from windlass.options.group import Flag
+    from windlass.options.group import Flag, Option
 
 INDEX = SOURCE / "options" / "index.py"
 KEYWORDS = SOURCE / "engine" / "keywords.py"
@@ -142,9 +142,14 @@ def _place_of_flag(one: Declared) -> tuple[int, str, int]:
 
 
 def _flags_of(one: Declared) -> tuple[Flag, ...]:
-    from windlass.options.parse import find_option
+    return _option_of(one).flags
 
-    return find_option(one.name).flags
+
+def _option_of(one: Declared) -> Option:
+    """Return the facts of an option from its group: a new one is not in the index yet."""
+    from windlass.options.group import read_options
+
+    return read_options(getattr(import_module(f"windlass.{one.module}"), one.group))[one.name]
 
 
 def _names_of(one: Declared, flag: Flag) -> tuple[str, ...]:
@@ -166,9 +171,8 @@ def _show_flag(one: Declared, flag: Flag) -> str:
 
 def _type_of(one: Declared, flag: Flag) -> dict[str, object]:
     from windlass.options.checks import ChoiceCheck, NumberCheck, OptionalCheck, boolean
-    from windlass.options.parse import find_option
 
-    check = find_option(one.name).check
+    check = _option_of(one).check
     check = check.inner if isinstance(check, OptionalCheck) else check
     if flag.key is not None:
         whole = "float" not in str(get_type_hints(_key_owner(one, flag.key))[flag.key])
@@ -249,7 +253,7 @@ def plain_type(one: Declared) -> str | None:
                 return None
             case ast.Name(id="bool" | "int" | "float" | "str" as name):
                 shapes.append(name)
-            case ast.Name() if _is_choice(one.name):
+            case ast.Name() if _is_choice(one):
                 shapes.append("str")
             case ast.Subscript(value=ast.Name(id="Literal")):
                 shapes.append("str")
@@ -271,11 +275,10 @@ def _members(node: ast.expr) -> list[ast.expr]:
     return [node]
 
 
-def _is_choice(option: str) -> bool:
+def _is_choice(one: Declared) -> bool:
     from windlass.options.checks import ChoiceCheck, OptionalCheck
-    from windlass.options.parse import find_option
 
-    check = find_option(option).check
+    check = _option_of(one).check
     return isinstance(check.inner if isinstance(check, OptionalCheck) else check, ChoiceCheck)
 
 

@@ -225,6 +225,7 @@ _HOMES = {
         "edit_rename_symbol",
         "edit_safe_text_patch",
     ),
+    "toolbox.options": ("Sandbox",),
     "tools.function": ("tool",),
     "tools.middleware.layers": (
         "with_audit_sink",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import windlass as w
@@ -488,6 +489,15 @@ OF_SKILLS: dict[str, Pool] = {
     "working_files": ([["a.py", "b/c.md"], "a.py", []], _PATHS),
 }
 AUTHORITY: dict[str, Pool] = {
+    "workspace": ([None, ".", Path(".")], ["", "/no/such/folder", 5, True, [], {}, b".", object()]),
+    "mounts": (
+        [None, {}, {".": "read"}, {".": "extend"}, ["."], [".:extend"]],
+        [5, ".", True, {".": "write"}, {".": None}, {5: "read"}, {"": "read"}, [5], [""], object()],
+    ),
+    "sandbox": (
+        ["workspace", "none", None, {}, {"level": "none", "network": True}, w.Sandbox(memory=None)],
+        ["", "strict", 5, True, [], {"level": "x"}, {"netwrok": 1}, {"memory": 1}, object()],
+    ),
     "policy": (
         [{}, {"tools": ["ad*"]}, {"side_effect_level": "read_only"}, w.Ceiling(tools=("x",)), None],
         [
@@ -793,7 +803,7 @@ OF_ENDINGS: dict[str, Pool] = {
     "loop_detect_skip": ([4, 10_000], [*NO_WHOLE, None, 0, 1]),
     "verify_completion": (
         [lambda *_: True, [lambda *_: True], None],
-        [5, "f", [], [5], [print, 5], {}, True, b"x", object(), Angry(), cycle()],
+        [5, "", " ", [], [5], [print, 5], [""], {}, True, b"x", object(), Angry(), cycle()],
     ),
     "require_successful_tools": (
         [["add"], [["add", "look"]], ("add",), None],

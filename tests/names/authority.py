@@ -129,6 +129,16 @@ OPTIONS: dict[str, dict[str, object]] = {
         "request_permission": lambda call: True,
         "guards": False,
     },
+    "workspace": {},
+    "mounts": {},
+    "sandbox": {
+        "level": "none",
+        "network": True,
+        "memory": 1 << 30,
+        "processes": 10,
+        "file_size": 1000,
+        "env": ("BUILD_MODE",),
+    },
     "taint": {
         "mode": "refuse",
         "trust_prompt": False,

@@ -150,19 +150,30 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[Entry, ...] = ()
     on_escalation: Callable[..., Any] | None = None
 
+    def place_in(self, workspace: str, mounts: Mapping[str, str]) -> Permissions:
+        """Return the lists for a workspace: scopes that name none have it, and its mounts."""
+        return msgspec.structs.replace(
+            self,
+            allow=None if self.allow is None else _place_entries(self.allow, workspace, mounts),
+            deny=_place_entries(self.deny, workspace, mounts),
+        )
+
     async def rule_on(
         self,
         tool: str,
         arguments: Mapping[str, Any],
         annotations: Mapping[str, Any] | None = None,
         parameters: Iterable[str] = (),
+        root: str | None = None,
     ) -> Ruling:
         """Decide whether the call may run, and by which line. A failing predicate denies.
 
         `annotations` and `parameters` are the tool's own: what it declares of its arguments, and their
-        names.
+        names. `root` is where relative paths begin; None: in the current folder.
         """
-        call = CallValues(arguments, annotations or {}, frozenset(parameters), current_folder())
+        call = CallValues(
+            arguments, annotations or {}, frozenset(parameters), root or current_folder()
+        )
         for entry in self.deny:
             try:
                 fits = await entry.fits(tool, call, "deny")
@@ -179,6 +190,20 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
             except Exception as error:
                 return Ruling(False, entry.words, f"{entry.words} failed: {error_text(error)}")
         return Ruling(False, None, "not in the list of what is allowed")
+
+
+def _place_entries(
+    entries: Sequence[Entry], workspace: str, mounts: Mapping[str, str]
+) -> tuple[Entry, ...]:
+    """Return the lines of a list with the workspace in each scope that names none of its own."""
+    placed: list[Entry] = []
+    for entry in entries:
+        scope = entry.matcher
+        if isinstance(scope, PathScope) and scope.workspace is None:
+            roots = {**mounts, **scope.roots}
+            scope = msgspec.structs.replace(scope, workspace=workspace, roots=roots)
+        placed.append(Entry(entry.tool, scope))
+    return tuple(placed)
 
 
 class PermissionRequest(msgspec.Struct, frozen=True):

@@ -6,7 +6,8 @@ What no option asks for is not loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -166,7 +167,7 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     repairs = needs_native_repair(model, values)
     model = with_retries(model, model_options)
     model.check()
-    tools = as_tools(ToolOptions.read(values).tools)
+    tools = as_tools(_resolve_names(ToolOptions.read(values).tools, values))
     recipe = _Recipe(given, values, system, door, model, model_options, tools)
     key = _key_of(recipe)
     if key is None:
@@ -252,6 +253,16 @@ def _build(recipe: _Recipe, repairs: bool) -> _Built:
     about = _describe(ctx, groups, effects)
     plan = _build_plan(ctx, groups, formatted, frame, policies, about)
     return _Built(plan, called, is_shared, caps)
+
+
+def _resolve_names(tools: object, values: Values) -> object:
+    """Replace names of built-in tools (`"bash"`) by the tools; most agents have none."""
+    if not isinstance(tools, (list, tuple)):
+        return tools
+    listed = cast("Sequence[object]", tools)
+    if not any([isinstance(one, str) and ":" not in one for one in listed]):
+        return listed
+    return import_module("windlass.toolbox.registry").replace_names(listed, values)
 
 
 def _read_groups(values: Values, model: ModelOptions) -> _Groups:

@@ -102,6 +102,10 @@ def _requires_approval(ctx: BuildContext) -> bool:
     return any(["start" in overridden_moments(type(policy)) for policy in ctx.user_policies])
 
 
+def _runs_commands(ctx: BuildContext) -> bool:
+    return any(["uses_sandbox" in tool.annotations for tool in ctx.given_tools])
+
+
 def _is_bounded(ctx: BuildContext) -> bool:
     return ctx.is_bounded
 
@@ -182,6 +186,8 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.decorators"),  # what is shown at the end is what is decorated
     Feature("policies.reminders"),
     Part("policies", add_user_policies),
+    # after all who may run a command at the end
+    Feature("policies.sandbox_session", _runs_commands, only_with=("tools",)),
     # after all who may have said something
     Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue", ("prompts",)),
     Feature("policies.closing_answer"),

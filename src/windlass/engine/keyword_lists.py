@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from windlass.redaction.redactor import Secret
     from windlass.resources.conversation_rows import ConversationResource
     from windlass.store.base import Store
+    from windlass.toolbox.options import Sandbox
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -223,6 +224,7 @@ def take_loop_options(
     messages: Sequence[object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None = {},
     name: str | None = None,
     native_tool_fallback: Literal["allow", "allow_once", "reject"] = "allow",
     nudge: str | None = None,
@@ -257,6 +259,7 @@ def take_loop_options(
     request_id: str | None = None,
     require_successful_tools: Sequence[str | Sequence[str]] | None = None,
     run_id: str | None = None,
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None = None,
     schema_retries: int = 0,
     scratchpad: bool | JsonObject | Scratchpad | None = None,
     seed: int | None = None,
@@ -294,9 +297,13 @@ def take_loop_options(
     top_p: float | None = None,
     transcript_projection: str | JsonObject | TranscriptProjection | None = None,
     turn_policy: JsonObject | TurnPolicy | None = None,
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None = None,
+    verify_completion: Callable[..., object]
+    | str
+    | Sequence[Callable[..., object] | str]
+    | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
     working_files: str | Sequence[str] = (),
+    workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,
     openai: JsonObject | None = None,
     openrouter: JsonObject | None = None,
@@ -375,6 +382,7 @@ def take_turn_options(
     messages: Sequence[object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None = {},
     name: str | None = None,
     native_tool_fallback: Literal["allow", "allow_once", "reject"] = "allow",
     nudge: str | None = None,
@@ -409,6 +417,7 @@ def take_turn_options(
     request_id: str | None = None,
     require_successful_tools: Sequence[str | Sequence[str]] | None = None,
     run_id: str | None = None,
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None = None,
     schema_retries: int = 0,
     scratchpad: bool | JsonObject | Scratchpad | None = None,
     seed: int | None = None,
@@ -446,9 +455,13 @@ def take_turn_options(
     top_p: float | None = None,
     transcript_projection: str | JsonObject | TranscriptProjection | None = None,
     turn_policy: JsonObject | TurnPolicy | None = None,
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None = None,
+    verify_completion: Callable[..., object]
+    | str
+    | Sequence[Callable[..., object] | str]
+    | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
     working_files: str | Sequence[str] = (),
+    workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,
     openai: JsonObject | None = None,
     openrouter: JsonObject | None = None,
@@ -521,6 +534,7 @@ def take_generate_options(
     message_decorator: Callable[..., object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None = {},
     name: str | None = None,
     native_tool_fallback: Literal["allow", "allow_once", "reject"] = "allow",
     nudge: str | None = None,
@@ -554,6 +568,7 @@ def take_generate_options(
     request_id: str | None = None,
     require_successful_tools: Sequence[str | Sequence[str]] | None = None,
     run_id: str | None = None,
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None = None,
     schema_retries: int = 0,
     scratchpad: bool | JsonObject | Scratchpad | None = None,
     seed: int | None = None,
@@ -590,9 +605,13 @@ def take_generate_options(
     top_p: float | None = None,
     transcript_projection: str | JsonObject | TranscriptProjection | None = None,
     turn_policy: JsonObject | TurnPolicy | None = None,
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None = None,
+    verify_completion: Callable[..., object]
+    | str
+    | Sequence[Callable[..., object] | str]
+    | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
     working_files: str | Sequence[str] = (),
+    workspace: str | os.PathLike[str] | None = None,
     tool_mode: Literal["auto", "return"] = "auto",
     max_tool_iterations: int = 10,
     max_output_tokens: int | None = None,
@@ -664,6 +683,7 @@ def take_agent_options(
     max_verify_attempts: int = 20,
     message_decorator: Callable[..., object] | None = None,
     model_tier: str | None = None,
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None = {},
     name: str | None = None,
     native_tool_fallback: Literal["allow", "allow_once", "reject"] = "allow",
     nudge: str | None = None,
@@ -698,6 +718,7 @@ def take_agent_options(
     request_id: str | None = None,
     require_successful_tools: Sequence[str | Sequence[str]] | None = None,
     role: str | None = None,
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None = None,
     schema_retries: int = 0,
     scratchpad: bool | JsonObject | Scratchpad | None = None,
     seed: int | None = None,
@@ -734,9 +755,13 @@ def take_agent_options(
     top_p: float | None = None,
     transcript_projection: str | JsonObject | TranscriptProjection | None = None,
     turn_policy: JsonObject | TurnPolicy | None = None,
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None = None,
+    verify_completion: Callable[..., object]
+    | str
+    | Sequence[Callable[..., object] | str]
+    | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
     working_files: str | Sequence[str] = (),
+    workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,
     openai: JsonObject | None = None,
     openrouter: JsonObject | None = None,
@@ -817,6 +842,7 @@ def take_changes(
     message_decorator: Callable[..., object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None = {},
     name: str | None = None,
     native_tool_fallback: Literal["allow", "allow_once", "reject"] = "allow",
     nudge: str | None = None,
@@ -851,6 +877,7 @@ def take_changes(
     request_id: str | None = None,
     require_successful_tools: Sequence[str | Sequence[str]] | None = None,
     role: str | None = None,
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None = None,
     schema_retries: int = 0,
     scratchpad: bool | JsonObject | Scratchpad | None = None,
     seed: int | None = None,
@@ -888,9 +915,13 @@ def take_changes(
     top_p: float | None = None,
     transcript_projection: str | JsonObject | TranscriptProjection | None = None,
     turn_policy: JsonObject | TurnPolicy | None = None,
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None = None,
+    verify_completion: Callable[..., object]
+    | str
+    | Sequence[Callable[..., object] | str]
+    | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
     working_files: str | Sequence[str] = (),
+    workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,
     openai: JsonObject | None = None,
     openrouter: JsonObject | None = None,
@@ -970,6 +1001,7 @@ def take_run_options(
     message_decorator: Callable[..., object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None = {},
     name: str | None = None,
     native_tool_fallback: Literal["allow", "allow_once", "reject"] = "allow",
     nudge: str | None = None,
@@ -1010,6 +1042,7 @@ def take_run_options(
     require_successful_tools: Sequence[str | Sequence[str]] | None = None,
     role: str | None = None,
     run_id: str | None = None,
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None = None,
     schema_retries: int = 0,
     scratchpad: bool | JsonObject | Scratchpad | None = None,
     seed: int | None = None,
@@ -1049,9 +1082,13 @@ def take_run_options(
     trace_agent: str | None = None,
     transcript_projection: str | JsonObject | TranscriptProjection | None = None,
     turn_policy: JsonObject | TurnPolicy | None = None,
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None = None,
+    verify_completion: Callable[..., object]
+    | str
+    | Sequence[Callable[..., object] | str]
+    | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
     working_files: str | Sequence[str] = (),
+    workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,
     openai: JsonObject | None = None,
     openrouter: JsonObject | None = None,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from windlass.policies.turn_limit.options import IterationBudget
     from windlass.redaction.redactor import Secret
     from windlass.store.base import Store
+    from windlass.toolbox.options import Sandbox
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -210,6 +211,7 @@ class LoopOptions(TypedDict, total=False):
     messages: Sequence[object] | None
     model: str | Model | None
     model_tier: str | None
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None
     name: str | None
     native_tool_fallback: Literal["allow", "allow_once", "reject"]
     nudge: str | None
@@ -239,6 +241,7 @@ class LoopOptions(TypedDict, total=False):
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
     run_id: str | None
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -276,9 +279,10 @@ class LoopOptions(TypedDict, total=False):
     top_p: float | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
     verify_completion_judge: bool | JsonObject | CompletionJudge | None
     working_files: str | Sequence[str]
+    workspace: str | os.PathLike[str] | None
 
 
 class AgentKeywords(ProviderKeywords, total=False):
@@ -339,6 +343,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     max_verify_attempts: int
     message_decorator: Callable[..., object] | None
     model_tier: str | None
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None
     name: str | None
     native_tool_fallback: Literal["allow", "allow_once", "reject"]
     nudge: str | None
@@ -367,6 +372,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
     role: str | None
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -403,9 +409,10 @@ class AgentKeywords(ProviderKeywords, total=False):
     top_p: float | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
     verify_completion_judge: bool | JsonObject | CompletionJudge | None
     working_files: str | Sequence[str]
+    workspace: str | os.PathLike[str] | None
 
 
 class RunKeywords(ProviderKeywords, total=False):
@@ -466,6 +473,7 @@ class RunKeywords(ProviderKeywords, total=False):
     message_decorator: Callable[..., object] | None
     model: str | Model | None
     model_tier: str | None
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None
     name: str | None
     native_tool_fallback: Literal["allow", "allow_once", "reject"]
     nudge: str | None
@@ -500,6 +508,7 @@ class RunKeywords(ProviderKeywords, total=False):
     require_successful_tools: Sequence[str | Sequence[str]] | None
     role: str | None
     run_id: str | None
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -540,9 +549,10 @@ class RunKeywords(ProviderKeywords, total=False):
     trace_agent: str | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
     verify_completion_judge: bool | JsonObject | CompletionJudge | None
     working_files: str | Sequence[str]
+    workspace: str | os.PathLike[str] | None
 
 
 class LoopKeywords(LoopOptions, ProviderKeywords, total=False):

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from windlass.redaction.redactor import Secret
     from windlass.resources.conversation_rows import ConversationResource
     from windlass.store.base import Store
+    from windlass.toolbox.options import Sandbox
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -110,6 +111,7 @@ class GenerateOpts(TypedDict, total=False):
     message_decorator: Callable[..., object] | None
     model: str | Model | None
     model_tier: str | None
+    mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None
     name: str | None
     native_tool_fallback: Literal["allow", "allow_once", "reject"]
     nudge: str | None
@@ -138,6 +140,7 @@ class GenerateOpts(TypedDict, total=False):
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
     run_id: str | None
+    sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -178,6 +181,7 @@ class GenerateOpts(TypedDict, total=False):
     top_p: float | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
-    verify_completion: Callable[..., object] | Sequence[Callable[..., object]] | None
+    verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
     verify_completion_judge: bool | JsonObject | CompletionJudge | None
     working_files: str | Sequence[str]
+    workspace: str | os.PathLike[str] | None

@@ -117,6 +117,8 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How large the problem is, for `auto`."""
     reasoning_task: str | UnsetType = UNSET
     """What kind of work it is, for `auto`."""
+    sandbox: str | JsonObject | UnsetType = UNSET
+    """What holds the commands that tools run: a level, or a `Sandbox` with limits."""
     schema_retries: int | UnsetType = UNSET
     """How often an answer that does not fit is asked for again."""
     scratchpad: bool | JsonObject | UnsetType = UNSET
@@ -169,5 +171,7 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which messages leave the view, and how."""
     turn_policy: JsonObject | UnsetType = UNSET
     """What a turn should look like."""
+    verify_completion: str | UnsetType = UNSET
+    """A function, or checks, that look at finished work. A text is a command for the sandbox."""
     verify_completion_judge: bool | JsonObject | UnsetType = UNSET
     """A model that looks at any natural stop."""

@@ -119,4 +119,23 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
         metavar="ID",
         begins=True,
     ),
+    CommandFlag(
+        "workspace",
+        ("--workspace",),
+        "The folder that built-in tools, path rules and approvals are about.",
+        metavar="FOLDER",
+    ),
+    CommandFlag(
+        "mounts",
+        ("--mount",),
+        "Further folders that tools may read (`read`), or change as well (`extend`). The mode is read or extend. May be repeated.",
+        metavar="FOLDER[:MODE]",
+        repeats=True,
+    ),
+    CommandFlag(
+        "sandbox",
+        ("--sandbox",),
+        "What holds the commands that tools run: workspace, isolated or none.",
+        metavar="LEVEL",
+    ),
 )

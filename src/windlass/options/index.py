@@ -66,6 +66,7 @@ GROUPS: Final[dict[str, str]] = {
     "messages": "engine.run_options:RunOptions",
     "model": "engine.model_options:ModelOptions",
     "model_tier": "engine.model_options:ModelOptions",
+    "mounts": "toolbox.options:WorkspaceOptions",
     "name": "engine.run_options:AgentOptions",
     "native_tool_fallback": "policies.native_tools:NativeToolOptions",
     "nudge": "policies.completion:CompletionOptions",
@@ -101,6 +102,7 @@ GROUPS: Final[dict[str, str]] = {
     "response_format": "output.options:OutputOptions",
     "role": "engine.run_options:AgentOptions",
     "run_id": "engine.run_options:RunOptions",
+    "sandbox": "toolbox.options:WorkspaceOptions",
     "schema": "output.options:OutputOptions",
     "schema_retries": "output.options:OutputOptions",
     "scratchpad": "policies.scratchpad.options:ScratchpadOptions",
@@ -144,6 +146,7 @@ GROUPS: Final[dict[str, str]] = {
     "verify_completion": "policies.judges.options:JudgeOptions",
     "verify_completion_judge": "policies.judges.options:JudgeOptions",
     "working_files": "policies.skills.options:SkillOptions",
+    "workspace": "toolbox.options:WorkspaceOptions",
 }
 #: Other names of options.
 ALIASES: Final[dict[str, str]] = {
@@ -291,6 +294,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "messages",
             "model",
             "model_tier",
+            "mounts",
             "name",
             "native_tool_fallback",
             "nudge",
@@ -320,6 +324,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "request_id",
             "require_successful_tools",
             "run_id",
+            "sandbox",
             "schema_retries",
             "scratchpad",
             "seed",
@@ -360,6 +365,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "verify_completion",
             "verify_completion_judge",
             "working_files",
+            "workspace",
         }
     ),
     "agent": frozenset(
@@ -421,6 +427,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "message_decorator",
             "model",
             "model_tier",
+            "mounts",
             "name",
             "native_tool_fallback",
             "nudge",
@@ -450,6 +457,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "request_id",
             "require_successful_tools",
             "role",
+            "sandbox",
             "schema_retries",
             "scratchpad",
             "seed",
@@ -490,6 +498,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "verify_completion",
             "verify_completion_judge",
             "working_files",
+            "workspace",
         }
     ),
     "run": frozenset(
@@ -551,6 +560,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "message_decorator",
             "model",
             "model_tier",
+            "mounts",
             "name",
             "native_tool_fallback",
             "nudge",
@@ -586,6 +596,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "require_successful_tools",
             "role",
             "run_id",
+            "sandbox",
             "schema_retries",
             "scratchpad",
             "seed",
@@ -628,6 +639,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "verify_completion",
             "verify_completion_judge",
             "working_files",
+            "workspace",
         }
     ),
 }
@@ -667,6 +679,7 @@ SETTLED: Final = frozenset(
         "headers",
         "llm_transcript_dir",
         "messages",
+        "mounts",
         "name",
         "on_cancel",
         "on_event",
@@ -680,11 +693,13 @@ SETTLED: Final = frozenset(
         "request_id",
         "role",
         "run_id",
+        "sandbox",
         "session_id",
         "store",
         "take_over",
         "task_id",
         "trace_agent",
+        "workspace",
     }
 )
 #: What an option decides together with others: they take one default, or none.

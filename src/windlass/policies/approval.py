@@ -33,6 +33,7 @@ from windlass.messages import ToolCall
 from windlass.options.checks import boolean, check_struct, function, number, texts
 from windlass.options.group import Option, OptionGroup
 from windlass.policies.build import BuildContext, Policies
+from windlass.toolbox.options import WorkspaceOptions
 from windlass.tools.middleware.call_info import described
 from windlass.tools.result import not_permitted
 
@@ -91,7 +92,15 @@ class ApprovalOptions(OptionGroup, frozen=True, kw_only=True):
 def build(ctx: BuildContext) -> Policies:
     """Build the policy of the rules."""
     rules = ApprovalOptions.read(ctx.values).approval_policy
-    return () if rules is None else (Approval(rules),)
+    if rules is None:
+        return ()
+    place = WorkspaceOptions.read(ctx.values)
+    if place.workspace is not None and rules.workspace is None:
+        rules = msgspec.structs.replace(rules, workspace=place.anchor)
+    if place.mounts:
+        roots = (*rules.external_roots, *place.resolve_mounts())
+        rules = msgspec.structs.replace(rules, external_roots=roots)
+    return (Approval(rules),)
 
 
 class Approval(Policy[None]):

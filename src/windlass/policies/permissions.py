@@ -42,6 +42,7 @@ from windlass.messages import ToolCall
 from windlass.options.checks import check_struct, function, optional
 from windlass.options.group import Check, Option, OptionGroup, struct
 from windlass.policies.build import BuildContext, Policies
+from windlass.toolbox.options import WorkspaceOptions
 from windlass.tools.handlers import own
 from windlass.tools.result import not_permitted
 
@@ -79,8 +80,14 @@ def build(ctx: BuildContext) -> Policies:
     options, chosen = PermissionOptions.read(ctx.values), list[Policy[Any]]()
     if options.policy is not None:
         chosen.append(UnderCeiling(options.policy))
-    if options.permissions is not None:
-        chosen.append(PermissionCheck(options.permissions))
+    lists = options.permissions
+    if lists is not None:
+        place = WorkspaceOptions.read(ctx.values)
+        root = None
+        if place.workspace is not None or place.mounts:
+            root = place.anchor
+            lists = lists.place_in(root, place.resolve_mounts())
+        chosen.append(PermissionCheck(lists, root=root))
     return chosen
 
 
@@ -129,15 +136,17 @@ class PermissionCheck(Policy[Grants]):
     keeps = "session"
     decides = True
 
-    def __init__(self, permissions: Permissions, name: str = "permissions") -> None:
-        self.permissions, self._name = permissions, name
+    def __init__(
+        self, permissions: Permissions, name: str = "permissions", root: str | None = None
+    ) -> None:
+        self.permissions, self._name, self._root = permissions, name, root
 
     @property
     def name(self) -> str:
         return self._name
 
     def for_child(self, run: Run) -> PermissionCheck:
-        return PermissionCheck(self.permissions, f"parent.{self.name}")
+        return PermissionCheck(self.permissions, f"parent.{self.name}", self._root)
 
     def as_record(self) -> JsonObject | None:
         """Return the lists, without `on_escalation`; None if one of them asks a function."""
@@ -146,7 +155,10 @@ class PermissionCheck(Policy[Grants]):
         deny = _to_lines(lists.deny)
         if deny is None or (allow is None and lists.allow is not None):
             return None
-        return {"permissions": {"allow": allow, "deny": deny}}
+        record: JsonObject = {"allow": allow, "deny": deny}
+        if self._root is not None:
+            record["workspace"] = self._root
+        return {"permissions": record}
 
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         digest = digest_of((call.name, call.arguments))
@@ -157,7 +169,9 @@ class PermissionCheck(Policy[Grants]):
             return Granted(why, receipt=_receipt("allow", "granted for the session", why))
         tool = run.tools[call.name]
         names: Mapping[str, Any] = tool.spec.parameters.get("properties") or {}
-        ruling = await self.permissions.rule_on(call.name, call.arguments, tool.annotations, names)
+        ruling = await self.permissions.rule_on(
+            call.name, call.arguments, tool.annotations, names, self._root
+        )
         if ruling.allowed:
             if ruling.rule is None:
                 return None
@@ -285,6 +299,7 @@ class _Lines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     allow: tuple[_Line, ...] | None
     deny: tuple[_Line, ...]
+    workspace: str | None = None
 
 
 def _to_lines(entries: Sequence[Entry]) -> list[JsonObject] | None:
@@ -310,7 +325,8 @@ def rebuild_permissions(data: object, name: str) -> PermissionCheck:
     """Build the policy of the lists from the record of a sub-agent; nobody escalates there."""
     lists = msgspec.convert(data, _Lines)
     allow = None if lists.allow is None else _from_lines(lists.allow)
-    return PermissionCheck(Permissions(allow=allow, deny=_from_lines(lists.deny)), name)
+    deny = _from_lines(lists.deny)
+    return PermissionCheck(Permissions(allow=allow, deny=deny), name, lists.workspace)
 
 
 def _from_lines(lines: Sequence[_Line]) -> tuple[Entry, ...]:

@@ -1,7 +1,8 @@
 """What a tool says of its results and its effects, and what is assumed where it says nothing.
 
 `annotations={"result": "trusted" | "untrusted" | "secret" | {field: …}}`, and the three labels
-`reads_private`, `reads_untrusted` and `sends_out`.
+`reads_private`, `reads_untrusted` and `sends_out`. A tool that is `contained` changes nothing outside
+the workspace.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def flow_of(name: str, annotations: Mapping[str, Any], *, assume: bool = True) -
     if result == "secret" or "secret" in fields.values():
         labels.add("reads_private")
     reads = "reads_private" in labels or "reads_untrusted" in labels
-    reads_only = level in _READS or kind in _HARMLESS
+    # What a sandbox holds without a network has no effect on anybody outside the workspace.
+    contained = annotations.get("contained") is True and "sends_out" not in labels
+    reads_only = level in _READS or kind in _HARMLESS or contained
     final = annotations.get("irreversible") is True or annotations.get("destructiveHint") is True
     says_it_acts = final or annotations.get("readOnlyHint") is False
     if level is None and known and reads and not says_it_acts:

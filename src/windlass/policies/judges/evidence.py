@@ -56,6 +56,8 @@ async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> s
 
 async def problem_of(run: Run, check: Check, proposal: Proposal) -> str | None:
     """Run a check; return the problem it finds, or None."""
+    if (bind := getattr(check, "for_run", None)) is not None:  # a command, in the run's sandbox
+        check = bind(run)
     call = functools.partial(check, proposal) if _takes_one(check) else check
     if _is_async(check):
         answer: Any = call()

@@ -76,22 +76,29 @@ class CompletionJudge(OptionStruct, frozen=True, kw_only=True):
 def _check_checks(name: str, value: Any) -> Any:
     if value is None or callable(value):
         return value
+    if isinstance(value, str) and value.strip():
+        return (value,)
     if isinstance(value, (list, tuple)) and value:
         checks = cast("Sequence[Any]", value)
-        if all(callable(each) for each in checks):
+        if all(callable(each) or (isinstance(each, str) and each.strip()) for each in checks):
             return tuple(checks)
     given = cast("object", value)
-    raise ConfigError(f"{name} is a function, or a list of functions, not {safe_repr(given)}")
+    raise ConfigError(
+        f"{name} is a function, a command, or a list of these, not {safe_repr(given)}"
+    )
 
 
 class JudgeOptions(OptionGroup, frozen=True, kw_only=True):
     """Who must agree before a run counts as done."""
 
     verify_completion: Annotated[
-        Callable[..., Any] | tuple[Callable[..., Any], ...] | None,
-        Option(_check_checks, accepts="Callable[..., Any] | Sequence[Callable[..., Any]] | None"),
+        Callable[..., Any] | tuple[Callable[..., Any] | str, ...] | None,
+        Option(
+            _check_checks,
+            accepts="Callable[..., Any] | str | Sequence[Callable[..., Any] | str] | None",
+        ),
     ] = None
-    """A function, or checks, that look at finished work."""
+    """A function, or checks, that look at finished work. A text is a command for the sandbox."""
     verify_completion_judge: Annotated[
         CompletionJudge | None,
         Option(struct(CompletionJudge), accepts="bool | dict[str, Any] | CompletionJudge | None"),

@@ -6,6 +6,10 @@ Decisions are recorded, and no gate is asked again after a crash.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import ModuleType
+
 import msgspec
 
 from windlass import seams
@@ -47,15 +51,34 @@ def build(ctx: BuildContext) -> Policies:
     )
     if given is None and judge is None and done is None:
         return ()
+    several = () if given is None or callable(given) else given
+    has_commands = any([isinstance(one, str) for one in several])
     policy = Verification(
         given if callable(given) else None,
-        () if given is None or callable(given) else given,
+        _build_checks(ctx, several) if has_commands else _keep_functions(several),
         None if judge is None else _build_judge(ctx, "verify_completion_judge", judge),
         None if done is None else _build_judge(ctx, "done_judge", done),
         options.max_verify_attempts,
         CompletionOptions.read(ctx.values).required_tools,
     )
-    return (policy,)
+    if not has_commands or any(["uses_sandbox" in one.annotations for one in ctx.given_tools]):
+        return (policy,)
+    return (policy, *_load("policies.sandbox_session").build(ctx))
+
+
+def _keep_functions(given: Sequence[Check | str]) -> tuple[Check, ...]:
+    return tuple([one for one in given if not isinstance(one, str)])
+
+
+def _build_checks(ctx: BuildContext, given: Sequence[Check | str]) -> tuple[Check, ...]:
+    """Return the checks, with commands as checks that run them in the sandbox."""
+    build: Callable[..., tuple[Check, ...]] = _load("toolbox.command_check").build_checks
+    return build(given, ctx.values)
+
+
+def _load(module: str) -> ModuleType:
+    """Load what commands alone need."""
+    return import_module(f"windlass.{module}")
 
 
 def _build_judge(ctx: BuildContext, gate: str, judge: CompletionJudge | DoneJudge) -> Judge:

@@ -14,11 +14,12 @@ import stat
 import weakref
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import BinaryIO, Final, Literal, NamedTuple, TypeAlias
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest
+from windlass.toolbox.options import MOUNT_MODES, MountMode
 from windlass.toolbox.sandbox.openat2 import HAS_OPENAT2, open_beneath
 from windlass.toolbox.sandbox.path_errors import (
     InvalidPath,
@@ -32,9 +33,6 @@ from windlass.toolbox.sandbox.path_errors import (
     show_path,
     to_text,
 )
-
-MountMode: TypeAlias = Literal["read", "extend"]
-MOUNT_MODES: Final[tuple[MountMode, ...]] = ("read", "extend")
 
 LONGEST: Final = 4095  # bytes of a path that the kernel takes
 _MOST_LINKS: Final = 40  # as the kernel
@@ -108,6 +106,10 @@ class Workspace:
     def mounts(self) -> Mapping[str, MountMode]:
         """The further folders, by absolute path, each with its mode."""
         return {one.path: one.mode for one in self._mounts}
+
+    def descriptors(self) -> list[tuple[int, MountMode]]:
+        """Return the open folders and what may be done in each; they stay the workspace's."""
+        return [(one.descriptor, one.mode) for one in (self._root, *self._mounts)]
 
     def close(self) -> None:
         """Close the descriptors of the folders; nothing can be opened afterwards."""

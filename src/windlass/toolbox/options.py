@@ -1,0 +1,154 @@
+"""The options of the workspace and of the sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
+
+from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import is_mapping
+from windlass.options.checks import boolean, number, one_of, optional, texts
+from windlass.options.group import Flag, Option, OptionGroup, OptionStruct, struct
+
+MountMode: TypeAlias = Literal["read", "extend"]
+MOUNT_MODES: Final[tuple[MountMode, ...]] = get_args(MountMode)
+Level: TypeAlias = Literal["workspace", "isolated", "none"]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+_GIB: Final = 1 << 30
+
+
+class Sandbox(OptionStruct, frozen=True, kw_only=True):
+    """What commands may do: `Sandbox(level="isolated", network=True)`."""
+
+    level: Annotated[Level, Option(one_of(*LEVELS))] = "workspace"
+    """`workspace`: Landlock and seccomp. `isolated`: bubblewrap as well. `none`: nothing holds them."""
+    network: Annotated[bool, Option(boolean)] = False
+    """Whether commands may use the network, and sockets of other programs."""
+    memory: Annotated[int | None, Option(optional(number(1 << 24, whole=True)))] = 16 * _GIB
+    """Bytes of address space of one process."""
+    processes: Annotated[int | None, Option(optional(number(1, whole=True)))] = 1024
+    """Processes and threads at a time; the kernel does not hold root to it."""
+    file_size: Annotated[int | None, Option(optional(number(0, whole=True)))] = 4 * _GIB
+    """Bytes of one file that a command writes."""
+    env: Annotated[tuple[str, ...], Option(texts)] = ()
+    """Names of variables that commands get from the environment beside the harmless ones."""
+
+
+_check_sandbox_struct = struct(Sandbox, flag=False)
+
+
+def _check_sandbox(name: str, value: Any) -> Sandbox:
+    if isinstance(value, str):
+        return Sandbox(level=cast("Level", one_of(*LEVELS)(name, value)))
+    if value is None:
+        return Sandbox()
+    checked: Sandbox = _check_sandbox_struct(name, value)
+    return checked
+
+
+def _check_folder(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, (str, os.PathLike)) or not str(cast("object", value)):
+        raise ConfigError(f"{name} is a folder, not {safe_repr(cast('object', value))}")
+    path = os.path.abspath(os.path.expanduser(str(cast("object", value))))
+    if not os.path.isdir(path):
+        raise ConfigError(f"{name}: there is no folder {safe_repr(path)}")
+    return path
+
+
+def _check_mounts(name: str, value: Any) -> Mapping[str, MountMode]:
+    if value is None:
+        return {}
+    given = cast("object", value)
+    if is_mapping(given):
+        items: list[tuple[object, object]] = list(given.items())
+    elif isinstance(given, (list, tuple)):
+        items = [_split_mount(one) for one in cast("list[object]", given)]
+    else:
+        raise ConfigError(
+            f"{name} is a dict of folders such as {{'/srv/data': 'read'}}, not {safe_repr(given)}"
+        )
+    mounts: dict[str, MountMode] = {}
+    for folder, mode in items:
+        if not isinstance(folder, (str, os.PathLike)) or not str(cast("object", folder)):
+            given_folder = safe_repr(cast("object", folder))
+            raise ConfigError(f"{name}: a folder is a path, not {given_folder}")
+        if mode not in MOUNT_MODES:
+            raise ConfigError(
+                f"{name}: a mode is 'read' or 'extend', not {safe_repr(mode)}"
+                f"{nearest(str(mode), MOUNT_MODES)}"
+            )
+        mounts[str(cast("object", folder))] = mode
+    return mounts
+
+
+def _split_mount(given: object) -> tuple[object, object]:
+    """Read `folder` or `folder:mode`, as a flag of the command line gives it."""
+    if isinstance(given, str):
+        folder, colon, mode = given.rpartition(":")
+        if colon and mode in MOUNT_MODES:
+            return folder, mode
+    return given, "read"
+
+
+class WorkspaceOptions(OptionGroup, frozen=True, kw_only=True):
+    """The folder that an agent works in, and what holds the commands that it runs."""
+
+    workspace: Annotated[
+        str | None,
+        Option(
+            _check_folder,
+            scope="start",
+            accepts="str | os.PathLike[str] | None",
+            flags=(Flag(metavar="FOLDER"),),
+            in_file=False,
+        ),
+    ] = None
+    """The folder that built-in tools, path rules and approvals are about. Default: the current one."""
+    mounts: Annotated[
+        Mapping[str, MountMode],
+        Option(
+            _check_mounts,
+            scope="start",
+            accepts="Mapping[str, Literal['read', 'extend']] | Sequence[str] | None",
+            flags=(
+                Flag(
+                    names=("--mount",),
+                    metavar="FOLDER[:MODE]",
+                    repeats=True,
+                    note="The mode is read or extend. May be repeated.",
+                ),
+            ),
+            in_file=False,
+        ),
+    ] = {}
+    """Further folders that tools may read (`read`), or change as well (`extend`)."""
+    sandbox: Annotated[
+        Sandbox,
+        Option(
+            _check_sandbox,
+            scope="start",
+            accepts="Literal['workspace', 'isolated', 'none'] | dict[str, Any] | Sandbox | None",
+            flags=(
+                Flag(
+                    metavar="LEVEL",
+                    words="What holds the commands that tools run: workspace, isolated or none.",
+                ),
+            ),
+        ),
+    ] = Sandbox()
+    """What holds the commands that tools run: a level, or a `Sandbox` with limits."""
+
+    @property
+    def anchor(self) -> str:
+        """The absolute path of the workspace, with all links followed."""
+        return os.path.realpath(self.workspace or os.getcwd())
+
+    def resolve_mounts(self) -> dict[str, MountMode]:
+        """Return the mounts by absolute path; relative ones begin in the workspace."""
+        return {
+            os.path.realpath(os.path.join(self.anchor, os.path.expanduser(folder))): mode
+            for folder, mode in self.mounts.items()
+        }

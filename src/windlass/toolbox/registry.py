@@ -1,0 +1,68 @@
+"""Built-in tools by name: `tools=["bash"]`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.options.group import Values
+from windlass.toolbox.bash import build_bash_tools
+from windlass.toolbox.options import WorkspaceOptions
+from windlass.toolbox.sandbox.paths import Workspace
+from windlass.tools.tool import Tool
+
+#: Builds several tools that belong together, by name.
+ToolFamily: TypeAlias = Callable[[WorkspaceOptions, Workspace], Mapping[str, Tool]]
+
+
+def _build_bash(options: WorkspaceOptions, workspace: Workspace) -> Mapping[str, Tool]:
+    return build_bash_tools(workspace, options.sandbox)
+
+
+_BASH: Final[ToolFamily] = _build_bash
+#: The family of each built-in tool.
+FAMILIES: Final[dict[str, ToolFamily]] = {
+    "bash": _BASH,
+    "bash_output": _BASH,
+    "bash_stop": _BASH,
+}
+
+
+def build_builtin_tools(names: Sequence[str], values: Values) -> dict[str, Tool]:
+    """Build the built-in tools of these names for an agent with these options."""
+    options = WorkspaceOptions.read(values)
+    workspace: Workspace | None = None
+    built: dict[ToolFamily, Mapping[str, Tool]] = {}
+    found: dict[str, Tool] = {}
+    for name in names:
+        family = FAMILIES.get(name)
+        if family is None:
+            raise ConfigError(
+                f"there is no built-in tool {safe_repr(name)}{nearest(name, FAMILIES)}; "
+                "write a tool of yours as 'module:function'"
+            )
+        if workspace is None:
+            workspace = open_workspace(options)
+        if family not in built:
+            built[family] = family(options, workspace)
+        found[name] = built[family][name]
+    return found
+
+
+def open_workspace(options: WorkspaceOptions) -> Workspace:
+    """Open the workspace that the options name; `ConfigError` if it cannot be had."""
+    return Workspace(options.workspace or os.getcwd(), options.mounts)
+
+
+def replace_names(tools: Sequence[object], values: Values) -> list[object]:
+    """Return the tools with the names of built-in ones replaced by the tools."""
+    names = [one for one in tools if is_builtin_name(one)]
+    built = build_builtin_tools([str(one) for one in names], values)
+    return [built[one] if isinstance(one, str) and one in built else one for one in tools]
+
+
+def is_builtin_name(tool: object) -> bool:
+    """Check whether a text among the tools is the name of a built-in one, not of a function."""
+    return isinstance(tool, str) and ":" not in tool
