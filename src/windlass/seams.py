@@ -21,6 +21,7 @@ rng = random.Random()
 strict = False  # tests: a request that breaks I1 raises instead of being mended
 
 _reached: Callable[[str], None] | None = None
+watched = False  # somebody watches the points: asked first where a turn passes them
 
 
 _fresh: list[str] = []  # random digits for the next ids: a system call for each is expensive
@@ -47,9 +48,9 @@ def point(name: str) -> None:
 @contextmanager
 def watch_points(reached: Callable[[str], None]) -> Generator[None]:
     """Call `reached(name)` at every point, from whichever thread passes it."""
-    global _reached
-    before, _reached = _reached, reached
+    global _reached, watched
+    before, _reached, watched = _reached, reached, True
     try:
         yield
     finally:
-        _reached = before
+        _reached, watched = before, before is not None

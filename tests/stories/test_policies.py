@@ -297,3 +297,49 @@ async def test_a_judge_that_read_the_reply_before_it_was_dropped_is_replayed_too
     assert said(model.requests[1]) == ["go", "first", "Good?"]
     assert said(model.requests[2]) == ["go"]
     await kept(out, model)
+
+
+# --------------------------------------------------------------------------- results left as they are
+
+
+class Shout(w.Policy[Any]):
+    """Write short results in capitals."""
+
+    async def after_tool(self, run: w.Run, call: Any, result: w.ToolResult) -> w.ToolResult:
+        return w.ToolResult(result.id, result.text.upper(), name=result.name)
+
+    def leaves(self, run: w.Run, call: Any, result: w.ToolResult) -> bool:
+        return len(result.text) > 5
+
+
+class Whisper(Shout):
+    """Change every result, whatever the class above leaves."""
+
+    async def after_tool(self, run: w.Run, call: Any, result: w.ToolResult) -> w.ToolResult:
+        return w.ToolResult(result.id, f"({result.text})", name=result.name)
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "seen"),
+    [(Shout(), ["ABC", "abcdefg", "XY"]), (Whisper(), ["(abc)", "(abcdefg)", "(xy)"])],
+)
+async def test_policies_that_leave_a_result_are_not_asked_to_change_it(
+    policy: w.Policy[Any], seen: list[str], together: bool
+):
+    @w.tool
+    async def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    calls = [call("echo", text=text) for text in ("abc", "abcdefg", "xy")]
+    model = scripted(*([calls] if together else calls), "done")
+    out = await w.agent_loop("go", model=model, tools=[echo], policies=[policy])
+    shown = [
+        block.text
+        for message in model.requests[-1].messages
+        if message.role == "tool"
+        for block in message.content
+    ]
+    assert shown == seen
+    await kept(out, model)

@@ -24,6 +24,7 @@ from windlass.store import codec as written
 from windlass.store import seals
 from windlass.store.base import Row, Store
 from windlass.store.memory import MemoryStore
+from windlass.store.memory_archive import ArchivedSession
 
 LIMIT = 100
 _PAGE = 500
@@ -204,18 +205,16 @@ async def _query_journals(store: Store, asked: _Query) -> list[AuditEntry]:
 async def _of_gone(store: MemoryStore, asked: _Query) -> list[AuditEntry]:
     """Find the calls of unnamed sessions, which the memory store keeps for the audit."""
     only = asked.exactly.get("session")
-    gone = [one for one in store.archived_sessions() if only is None or one[0] == only]
+    gone = [one for one in store.archived_sessions() if only is None or one.session_id == only]
     if not gone:
         return []
-    chains = tuple([f"session:{name}" for name, _, _ in gone])
+    chains = tuple([f"session:{one.session_id}" for one in gone])
     marks = ", ".join("?" * len(chains))
     by_session: dict[str | None, list[audit.AuditRow]] = {}
     for row in await _log(store, f"chain IN ({marks})", chains):
         by_session.setdefault(row.session, []).append(row)
     return [
-        entry
-        for name, at, entries in gone
-        for entry in _entries_of_gone(name, at, entries, by_session.get(name, ()))
+        entry for one in gone for entry in _entries_of_gone(one, by_session.get(one.session_id, ()))
     ]
 
 
@@ -304,20 +303,19 @@ def entries_of(
     return _join(session, calls, logged)
 
 
-def _entries_of_gone(
-    session: str, at: float, entries: Sequence[JournalEntry], logged: Sequence[audit.AuditRow]
-) -> list[AuditEntry]:
+def _entries_of_gone(gone: ArchivedSession, logged: Sequence[audit.AuditRow]) -> list[AuditEntry]:
     """Build the entries of a session that the memory store dropped, with the resource log."""
+    at = gone.ended_at
     calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
-    for place, entry in enumerate(entries):
+    for place, entry in enumerate(gone.tool_calls):
         if isinstance(entry, RunStarted):
             run = entry
         elif isinstance(entry, _KINDS):
             call = calls.setdefault((entry.call_id, False), _Call(at, at, place, run))
             call.own = True
             call.hear(entry)
-    return _join(session, calls, logged)
+    return _join(gone.session_id, calls, logged)
 
 
 def _join(
@@ -444,7 +442,7 @@ async def _query_log(store: Store, asked: _Query) -> list[AuditEntry]:
             values.append(float(value))
     if isinstance(store, MemoryStore):
         names = [info.id for info in await store.sessions()]
-        names += [name for name, _, _ in store.archived_sessions()]
+        names += [one.session_id for one in store.archived_sessions()]
         wheres.append(f"(session IS NULL OR session NOT IN ({', '.join('?' * len(names))}))")
         values += names
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -51,28 +51,24 @@ def prepare_call(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
     return ToolResult(call.id, words, True, call.name, "invalid")
 
 
-async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
+def run_calls(run: Run, turn: Turn) -> Awaitable[Stop | Suspend | None]:
     """Run what passed the gate, side by side up to the limit; answer in the order asked."""
-    calls, ready, results, shown = turn.calls, turn.ready, turn.results, turn.shown
-    todo = [r for call in calls if (r := ready.get(call.id)) and call.id not in results]
-    stop: Stop | None = None
-    parked: Parked | None = None
+    ready, results = turn.ready, turn.results
+    todo: list[Ready] = []
+    for call in turn.calls:
+        one = ready.get(call.id)
+        if one is not None and call.id not in results:
+            todo.append(one)
     if len(todo) > 1 and run.plan.concurrency > 1:
-        stop, parked = await _side_by_side(run, turn, todo)
-    else:
-        for one in todo:
-            outcome = await _run_one(run, turn, one)
-            if isinstance(outcome, Parked):
-                parked = parked or outcome
-                continue
-            settle(run, turn, one.call, outcome)
-            if run.plan.deliberates or len(todo) > 1:  # else the next thing is a flush
-                run.journal.flush()
-            if parked is None and (stop := await _show(run, turn)) is not None:
-                break
-            task = run.host.task
-            if task is not None and task.cancelling():
-                raise asyncio.CancelledError  # a tool swallowed it
+        return _side_by_side(run, turn, todo)
+    return _one_by_one(run, turn, todo)
+
+
+async def _answer_all(
+    run: Run, turn: Turn, stop: Stop | None, parked: Parked | None
+) -> Stop | Suspend | None:
+    """Answer the calls of a turn once all have run, unless one is parked."""
+    calls, shown = turn.calls, turn.shown
     if stop is None:
         if parked is not None:
             return Suspend(parked.reason, parked.conditions)
@@ -85,26 +81,43 @@ async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
     return stop
 
 
-async def _run_one(run: Run, turn: Turn, ready: Ready) -> ToolResult | Parked:
-    """Run one call in the run's own task, once its intent is on record."""
-    if ready.tool.handler is None and _is_hosts(run, ready):
-        return _host(ready)
-    calls, journal = run.calls, run.journal
-    effects = _intend(run, turn, ready)
-    journal.flush()  # a tool may take its time: the reply is handed on before it starts
-    if effects:
-        if not journal.immediate:
-            await journal.durable()
-        seams.point("tool.after_intent")
-    # Nobody watches, and nothing has run already: the call itself is all there is.
-    if run.emit is silent and not calls.early_reads and not calls.host_results:
-        return await execute(run, ready)
-    return await perform(run, ready)
+async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> Stop | Suspend | None:
+    """Run calls in the run's own task, each once its intent is on record."""
+    parked: Parked | None = None
+    journal, held, task = run.journal, run.calls, run.host.task
+    for one in todo:
+        if one.tool.handler is None and _is_hosts(run, one):
+            parked = parked or _host(one)
+            continue
+        effects = _intend(run, turn, one)
+        journal.flush()  # a tool may take its time: the reply is handed on before it starts
+        if effects:
+            if not journal.immediate:
+                await journal.durable()
+            if seams.watched:
+                seams.point("tool.after_intent")
+        # Mostly nobody watches, and nothing has run already: the call itself is all there is.
+        quiet = run.emit is silent and not held.early_reads and not held.host_results
+        outcome = await (execute(run, one, task) if quiet else perform(run, one, task))
+        if type(outcome) is not ToolResult:
+            assert isinstance(outcome, Parked)
+            parked = parked or outcome
+            continue
+        settle(run, turn, one.call, outcome)
+        if run.plan.deliberates or len(todo) > 1:  # else the next thing is a flush
+            journal.flush()
+        if parked is None and not _show_unchanged(run, turn):
+            if (stop := await _show(run, turn)) is not None:
+                return await _answer_all(run, turn, stop, None)
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError  # a tool swallowed it
+    if parked is None and len(turn.shown) == len(turn.calls):
+        answer(run, turn)
+        return None
+    return await _answer_all(run, turn, None, parked)
 
 
-async def _side_by_side(
-    run: Run, turn: Turn, todo: list[Ready]
-) -> tuple[Stop | None, Parked | None]:
+async def _side_by_side(run: Run, turn: Turn, todo: list[Ready]) -> Stop | Suspend | None:
     """Run several calls at a time; only this function records what becomes of them."""
     waiting, parked, stop = list(todo), None, None
     at_work: dict[asyncio.Task[ToolResult | Parked], Ready] = {}
@@ -141,7 +154,7 @@ async def _side_by_side(
     except BaseException:  # cancelled, or a policy failed: nothing may stay at work
         await _abandon(run, turn, at_work)
         raise
-    return stop, parked
+    return await _answer_all(run, turn, stop, parked)
 
 
 async def _abandon(
@@ -184,13 +197,13 @@ def _is_hosts(run: Run, ready: Ready) -> bool:
 
 def _intend(run: Run, turn: Turn, ready: Ready) -> bool:
     """Record the intent of a call. True: it may have an effect, so the record must be stored."""
-    call_id, tool = ready.call.id, ready.tool
+    call_id, tool, record = ready.call.id, ready.tool, run.record
     if tool.handler is None:
         return False  # the host has run it: there is nothing to intend
-    effect = tool.effect
-    if effect != "transactional" and call_id not in turn.started:
-        run.record(ToolIntended(call_id, tool.name, effect, ready.attempt))
-        turn.started.add(call_id)
+    effect, started = tool.effect, turn.started
+    if effect != "transactional" and call_id not in started:
+        record(ToolIntended(call_id, tool.name, effect, ready.attempt))
+        started.add(call_id)
     return effect != "read_only"
 
 
@@ -198,7 +211,9 @@ def _host(ready: Ready) -> Parked:
     return Parked(f"{ready.tool.name} is run by the host", {"results": [ready.call.id]})
 
 
-async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
+async def perform(
+    run: Run, ready: Ready, task: asyncio.Task[Any] | None = None
+) -> ToolResult | Parked:
     """Run one call, or wait for the read that started while the model still wrote."""
     call = ready.call
     if call.id in run.calls.host_results:
@@ -208,11 +223,16 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
         run.emit(ToolCallUpdate(call.id, "in_progress"))
     if run.calls.early_reads and (early := run.calls.early_reads.pop(call.id, None)) is not None:
         return await early
-    return await execute(run, ready)
+    return await execute(run, ready, task)
 
 
-async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
-    """Make the call under its time limit; whatever happens but cancellation is a result."""
+async def execute(
+    run: Run, ready: Ready, task: asyncio.Task[Any] | None = None
+) -> ToolResult | Parked:
+    """Make the call under its time limit; whatever happens but cancellation is a result.
+
+    `task` is the run's own, where that makes the call; else it is made in a task of its own.
+    """
     call, tool, calls = ready.call, ready.tool, run.calls
     call_id, decided = call.id, call.arguments
     context: ToolContext[Any] = ToolContext(
@@ -231,8 +251,9 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     seconds = tool.timeout
     if seconds is None:
         seconds = run.plan.tool_timeout
-    deadline = _limit_time(run, seconds) if seconds is not None else None
-    seams.point("tool.before_call")
+    deadline = _limit_time(run, seconds, task) if seconds is not None else None
+    if seams.watched:
+        seams.point("tool.before_call")
     started = seams.monotonic()
     if tool.transactional:
         calls.start_times[call_id] = started
@@ -253,12 +274,13 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
         if deadline is not None:
             deadline.cancel()
     calls.durations_ms[call_id] = (seams.monotonic() - started) * 1000
-    seams.point("tool.after_call")
+    if seams.watched:
+        seams.point("tool.after_call")
     if calls.committed and (committed := calls.committed.get(call_id)) is not None:
         return committed
     if calls.unwritten and (unwritten := calls.unwritten.get(call_id)) is not None:
         raise unwritten  # no answer of the tool's makes up for it
-    if isinstance(result, Parked):
+    if type(result) is not ToolResult and isinstance(result, Parked):
         return result
     return ToolResult(call_id, result.content, result.is_error, call.name, result.outcome)
 
@@ -270,15 +292,15 @@ def _from_host(run: Run, call: ToolCall) -> ToolResult:
 # --------------------------------------------------------------------------- time limits
 
 
-def _limit_time(run: Run, seconds: float) -> Deadline | Timer:
-    """Begin the time limit of a call, in the task that makes it."""
-    task = asyncio.current_task()
-    assert task is not None
-    if task is not run.host.task:
+def _limit_time(run: Run, seconds: float, own: asyncio.Task[Any] | None) -> Deadline | Timer:
+    """Begin the time limit of a call, in the run's own task or the one that makes it."""
+    if own is None:
+        task = asyncio.current_task()
+        assert task is not None
         return Deadline(run.host.loop, task, seconds)
     timer = run.calls.timer
     if timer is None:
-        timer = run.calls.timer = CallTimer(run.host.loop, task)
+        timer = run.calls.timer = CallTimer(run.host.loop, own)
     timer.begin(seconds)
     return timer
 
@@ -353,7 +375,7 @@ def settle(
     run: Run, turn: Turn, call: ToolCall, result: ToolResult, *, recorded: bool = False
 ) -> None:
     """Record the result of a call, and show it to observers."""
-    call_id, name, calls = call.id, call.name, run.calls
+    call_id, name, calls, record = call.id, call.name, run.calls, run.record
     if result.id != call_id or result.name != name:
         result = msgspec.structs.replace(result, id=call_id, name=name)
     if run.redactor is not None:
@@ -365,9 +387,9 @@ def settle(
         took = calls.durations_ms.pop(call_id, 0.0)
         if outcome == "denied" and (ready := turn.ready.get(call_id)) is not None:
             refusal = refusal_by_tool(ready, result, run.caller_name)
-            run.record(refusal)
+            record(refusal)
             run.emit(audit_event(refusal))
-        run.record(ToolResulted(call_id, name, outcome, result, took, coerced))
+        record(ToolResulted(call_id, name, outcome, result, took, coerced))
     if run.emit is not silent:
         if call_id in calls.committed:  # its record was stored with its effect; nobody saw it yet
             took = calls.durations_ms.pop(call_id, 0.0)
@@ -377,6 +399,26 @@ def settle(
                 run.emit(audit_event(refusal))
             run.emit(ToolResulted(call_id, name, outcome, result, took))
         run.emit(ToolCallUpdate(call_id, "failed" if result.is_error else "completed"))
+
+
+def _show_unchanged(run: Run, turn: Turn) -> bool:
+    """Show the results that have landed, up to the first that a policy may change.
+
+    False: there is such a one, and `_show` goes on from there.
+    """
+    leaving, shown, results = run.plan.moments.leaving, turn.shown, turn.results
+    for call in turn.calls:
+        call_id = call.id
+        if call_id in shown:
+            continue
+        result = results.get(call_id)
+        if result is None:
+            return True
+        for leaves in leaving:
+            if not leaves(run, call, result):
+                return False
+        shown[call_id] = result
+    return True
 
 
 async def _show(run: Run, turn: Turn) -> Stop | None:
@@ -473,9 +515,9 @@ def answer(run: Run, turn: Turn) -> None:
     """Add the results to the view as one tool message, then the messages held back."""
     if not turn.open:
         return
-    shown, results, view = turn.shown, turn.results, run.view
-    ids: list[str] = []
-    blocks: list[ToolResult] = []
+    shown, results, view, record = turn.shown, turn.results, run.view, run.record
+    ids: tuple[str, ...] = ()
+    blocks: tuple[ToolResult, ...] = ()
     changed: dict[str, ToolResult] | None = None
     for call in turn.calls:
         call_id = call.id
@@ -483,14 +525,14 @@ def answer(run: Run, turn: Turn) -> None:
         block = shown.setdefault(call_id, result)
         if block is not result:
             changed = {**(changed or {}), call_id: block}
-        ids.append(call_id)
-        blocks.append(block)
-    run.record(ToolMessage(tuple(ids), changed))
+        ids += (call_id,)
+        blocks += (block,)
+    record(ToolMessage(ids, changed))
     turn.open = False
     strand = view.strand
     items = strand.items
     place = len(items) - 1
-    items.append(Message("tool", tuple(blocks)))
+    items.append(Message("tool", blocks))
     # Every call of the reply has its answer here, so that nobody has to look for it again.
     if strand.audited == place and items[place] is turn.message:
         strand.audited = place + 2

@@ -34,9 +34,11 @@ from windlass.models.base import silent
 from windlass.tools.handlers import own
 
 
-async def gate(run: Run, turn: Turn) -> Suspend | None:
-    """Decide every call in the order asked. Those that wait for someone park the run together."""
-    waiting: Suspend | None = None
+def open_gate(run: Run, turn: Turn) -> bool:
+    """Decide the calls in the order asked, up to the first that somebody is asked about.
+
+    True: all are decided, and `gate` has nothing to do.
+    """
     calls, ready, results = turn.calls, turn.ready, turn.results
     if run.emit is not silent:
         for call in calls:
@@ -44,10 +46,32 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
                 run.emit(ToolCallUpdate(call.id, "pending"))
     if len(calls) > run.plan.max_calls_per_reply:
         _refuse_excess_calls(run, turn, run.plan.max_calls_per_reply)
+    if turn.foreseen is not None or run.calls.questions:
+        return False
+    asking = run.plan.moments.before_tool
     for call in calls:
         call_id = call.id
         if call_id in ready or call_id in results:
             continue  # decided before: while the reply streamed, or by an earlier drive
+        if asking and not _is_passed(run, call):
+            return False
+        decided = _allow_unasked(run, call)
+        if type(decided) is Ready:
+            ready[call_id] = decided
+        else:
+            assert isinstance(decided, ToolResult)
+            settle(run, turn, call, decided)
+    return True
+
+
+async def gate(run: Run, turn: Turn) -> Suspend | None:
+    """Decide the calls that are left. Those that wait for someone park the run together."""
+    waiting: Suspend | None = None
+    ready, results = turn.ready, turn.results
+    for call in turn.calls:
+        call_id = call.id
+        if call_id in ready or call_id in results:
+            continue
         if turn.foreseen is None or (decided := turn.foreseen.pop(call_id, None)) is None:
             asking = run.plan.moments.before_tool
             asks = run.calls.questions or (asking and not _is_passed(run, call))
@@ -79,12 +103,13 @@ def _allow_unasked(run: Run, call: ToolCall) -> Ready | ToolResult:
     if tool is None:
         return _unknown(run, call)
     fits = prepare_call(run, tool, call)
-    if isinstance(fits, ToolResult):
+    if type(fits) is not ToolCall:
+        assert isinstance(fits, ToolResult)
         return fits
     changed = None if fits is call else fits.arguments
-    digest, who = digest_of(fits.arguments), run.caller_name
+    digest, who, record = digest_of(fits.arguments), run.caller_name, run.record
     entry = ToolDecided(call.id, tool.name, "allow", "default", who, digest, None, changed)
-    run.record(entry)
+    record(entry)
     if run.emit is silent:
         return Ready(fits, tool)
     run.emit(audit_event(entry))

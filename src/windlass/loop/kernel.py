@@ -21,7 +21,7 @@ from windlass.events import (
 )
 from windlass.loop.calls import close_calls, drop_early, run_calls
 from windlass.loop.eager import Eager
-from windlass.loop.gate import gate
+from windlass.loop.gate import gate, open_gate
 from windlass.loop.inbox import hear_item, last_word, take_mail
 from windlass.loop.lifecycle import await_uncancelled, end, start, stop_for_error
 from windlass.loop.model_call import RunCall, call_model
@@ -48,6 +48,10 @@ class Stage(IntEnum):
     FINISH = 6  # an end was proposed; those who must agree have not been asked
 
 
+# Names of their own: an attribute of an enumeration takes as long as a call, and these are for every turn.
+_OPEN, _ASK, _CHECK = Stage.OPEN, Stage.ASK, Stage.CHECK
+
+
 async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) -> Outcome:
     """Drive the run until it ends or parks. Cancellation ends it too, on the record."""
     task = run.host.task = asyncio.current_task()
@@ -61,7 +65,7 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
         verdict: Verdict | None = None
         while verdict is None or type(verdict) is KeepGoing:
             verdict = await _turn(run, at, finish)
-            at, finish = Stage.OPEN, None
+            at, finish = _OPEN, None
             if task.cancelling():
                 raise asyncio.CancelledError  # somebody below swallowed it
     except asyncio.CancelledError:
@@ -94,30 +98,30 @@ def _end_waits(run: Run) -> bool:
 async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     """Take one turn from where it stands to its verdict."""
     journal, moments = run.journal, run.plan.moments
-    if at <= Stage.OPEN:
+    if at is _OPEN:
         verdict = None
         if moments.before_turn or journal.mail:
             verdict = await _may_open(run)
         if verdict is not None or (verdict := _open(run)) is not None:
             return verdict
-    elif at == Stage.ASK and (verdict := _out_of_budget(run)) is not None:
+    elif at is _ASK and (verdict := _out_of_budget(run)) is not None:
         return verdict
-    if at <= Stage.ASK:
+    if at is _OPEN or at is _ASK:
         await _ask(run)
     turn = run.turn
     assert turn is not None
-    if turn.shortened is not None and at <= Stage.CHECK:
+    if turn.shortened is not None and at <= _CHECK:
         return await _cut_short(run, turn, turn.shortened)
-    if moments.after_reply and at <= Stage.CHECK:
+    if moments.after_reply and at <= _CHECK:
         if (verdict := await _check(run, turn)) is not None:
             return verdict
     if turn.open:
-        if (waiting := await gate(run, turn)) is not None:
+        if not open_gate(run, turn) and (waiting := await gate(run, turn)) is not None:
             return _park(run, waiting, "gate", turn)
         verdict = await run_calls(run, turn)
-        if isinstance(verdict, Suspend):
-            return _park(run, verdict, "run", turn)
         if verdict is not None:
+            if isinstance(verdict, Suspend):
+                return _park(run, verdict, "run", turn)
             return await _close_turn(run, turn, verdict)
     if finish is None:
         verdict = await _vote(run, turn) if moments.after_turn else None
@@ -150,12 +154,13 @@ async def _may_open(run: Run) -> Stop | Suspend | None:
 
 def _open(run: Run) -> Stop | None:
     """Begin a turn, if the limits leave room for it."""
-    ledger, turns = run.ledger, run.ledger.limits.iterations
-    if ledger.metered or (turns is not None and ledger.iterations >= turns):
+    ledger, record = run.ledger, run.record
+    turns = ledger.max_iterations
+    if ledger.root.limited or (turns is not None and ledger.iterations >= turns):
         if (stop := _out_of_budget(run)) is not None:
             return stop
     run.number = number = run.iteration + 1
-    run.record(IterationStart(number))
+    record(IterationStart(number))
     return None
 
 
@@ -323,16 +328,17 @@ async def _close_turn(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
 
 def _record_verdict(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
     """Record the verdict on a turn whose calls are answered."""
+    record, status = run.record, None
     match verdict:
         case KeepGoing():
-            name, status = "keep_going", None
+            name = "keep_going"
         case Finish():
             name, status = "finish", verdict.status
         case Suspend():
-            name, status = "suspend", None
+            name = "suspend"
         case Stop():
             name, status = "stop", verdict.status
-    run.record(IterationEnd(turn.number, name, verdict.reason, status))
+    record(IterationEnd(turn.number, name, verdict.reason, status))
     return verdict
 
 

@@ -118,6 +118,8 @@ class Ledger:
         "input_tokens",
         "iterations",
         "kept_back",
+        "limited",
+        "max_iterations",
         "output_tokens",
         "parent",
         "paid_usd",
@@ -130,8 +132,10 @@ class Ledger:
     )
 
     def __init__(self, limits: Limits = NO_LIMITS, parent: Ledger | None = None) -> None:
-        self.limits, self.parent = limits, parent
+        self.parent = parent
         self.root: Ledger = self if parent is None else parent.root  # the books above all others
+        self.limited = False  # at the root: a ledger below limits tokens or dollars, or did
+        self.limits = limits
         self.iterations, self.tokens, self.usd = 0, 0, 0.0
         self.seconds = 0.0  # that earlier drives of the run were at work
         self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
@@ -152,8 +156,10 @@ class Ledger:
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self._limits = limits
+        self._limits, self.max_iterations = limits, limits.iterations
         self.spends = limits.tokens is not None or limits.usd is not None
+        if self.spends:
+            self.root.limited = True
 
     def limit(self, limits: Limits) -> None:
         """Set other limits, also for calls that wait for room already."""
@@ -169,7 +175,7 @@ class Ledger:
     @property
     def metered(self) -> bool:
         """Whether any limit here or above needs an estimate before each call."""
-        ledger: Ledger | None = self
+        ledger: Ledger | None = self if self.root.limited else None
         while ledger is not None:
             if ledger.spends:  # tokens or dollars are limited
                 return True
@@ -294,7 +300,8 @@ class Ledger:
         ledger: Ledger | None = self
         while ledger is not None:
             ledger.tokens += tokens
-            ledger.usd += usd
+            if usd:
+                ledger.usd += usd
             if reserve is not None:
                 ledger._held_tokens -= reserve.held_tokens
                 ledger._held_usd -= reserve.held_usd
@@ -305,7 +312,8 @@ class Ledger:
                 if ledger._waiting is not None:
                     ledger.wake()
             ledger = ledger.parent
-        self.root.paid_usd += usd
+        if usd:
+            self.root.paid_usd += usd
 
     def restore(self, iterations: int, tokens: int, usd: float, seconds: float = 0.0) -> None:
         """Enter what a run that goes on and its children spent before.

@@ -40,6 +40,8 @@ from windlass.redaction.redactor import Redactor
 from windlass.store.base import Journal
 from windlass.usage import NO_USAGE
 
+_set_meter, _reset_meter = current_meter.set, current_meter.reset
+
 
 class ModelCallScope(CallMeter):
     """The scope of a model call: a run, or `llm_call` outside of any run.
@@ -97,16 +99,18 @@ async def call_model(
 
     The one implementation: turns, policies, judges, summaries and `llm_call` all come here.
     """
-    metered = call.ledger.metered
+    ledger = call.ledger
+    metered = ledger.root.limited and ledger.metered
     if metered:
         request = await _reserve(call, model, request, purpose)
     else:
         request = call.prepare(model, request, purpose, None)
-    seams.point("model.before_request")
+    if seams.watched:
+        seams.point("model.before_request")
     started = seams.monotonic()
     if not metered:
         call.attempt = Attempt(model, request, None, started)
-    before = current_meter.set(call)
+    before = _set_meter(call)
     try:
         watched = emit if model.reports_parts else call.watch(emit)
         if call.around is None:
@@ -122,8 +126,9 @@ async def call_model(
             raise
         raise failed from error
     finally:
-        current_meter.reset(before)
-    seams.point("model.after_reply")
+        _reset_meter(before)
+    if seams.watched:
+        seams.point("model.after_reply")
     if not response.usage.input_tokens:
         response = fill_usage(model, request, response)
     if response.asides:
@@ -132,7 +137,7 @@ async def call_model(
     if response.stop_reason == "max_tokens" and (reserve := call.reserve) is not None:
         limit = reserve.limit
     cost = call.settle(response, model)
-    call.ledger.root.count(response.usage)
+    ledger.root.count(response.usage)
     if limit is not None:
         response = msgspec.structs.replace(response, shortened=limit)
     if call.redactor is not None:
@@ -390,11 +395,11 @@ class RunCall(ModelCallScope):
     ) -> None:
         """Record the answer, with what rebuilds the request from the journal."""
         run, sent = self.run, request.messages
-        view, rewritten, same = run.view, None, 0
+        view, record, rewritten, same = run.view, run.record, None, 0
         if type(sent) is not View or sent.strand is not view.strand:
             same = 0 if purpose is not None else _count_same(view.rewritten, sent)
             rewritten = tuple(sent[same:])
-        run.record(
+        record(
             Replied(
                 response.message,
                 response.usage,

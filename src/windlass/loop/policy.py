@@ -110,6 +110,13 @@ class Policy(Generic[Memory]):
         """Return what the model sees of the result."""
         return result
 
+    def leaves(self, run: Run, call: ToolCall, result: ToolResult) -> bool:
+        """Return whether `after_tool` would return a result as it is; quick, and False if in doubt.
+
+        A class that overrides `after_tool` and not this is asked about every result.
+        """
+        return False
+
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
         """Vote on the turn: every policy is asked, and the strongest verdict wins."""
 
@@ -147,7 +154,7 @@ _REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers 
 class Moments:
     """For each moment the methods to call, collected once from the policies that override it."""
 
-    __slots__ = (*_MOMENTS, "changing", "deciding", "deliberates")
+    __slots__ = (*_MOMENTS, "changing", "deciding", "deliberates", "leaving")
     start: tuple[Any, ...]
     before_turn: tuple[Any, ...]
     before_model: tuple[Any, ...]
@@ -160,6 +167,7 @@ class Moments:
     end: tuple[Any, ...]
     changing: tuple[Any, ...]  # those of before_tool that may change a call
     deciding: tuple[Any, ...]  # and those that come after them, and may not
+    leaving: tuple[Any, ...]  # for each of after_tool: whether it leaves a result as it is
     deliberates: bool  # whether a policy may take long between two steps of a turn
 
     def __init__(self, policies: Sequence[Policy[Any]]) -> None:
@@ -173,6 +181,7 @@ class Moments:
                 setattr(self, moment, joined)
         self.changing = tuple([each for each in self.before_tool if not each.__self__.decides])
         self.deciding = tuple([each for each in self.before_tool if each.__self__.decides])
+        self.leaving = tuple([_leaves_of(each.__self__) for each in self.after_tool])
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(
             len(self.after_tool) > 1
@@ -183,6 +192,16 @@ class Moments:
             or any([not method.__self__.brief for method in self.after_reply])
             or self.before_tool
         )
+
+
+def _may_change(_run: Run, _call: ToolCall, _result: ToolResult) -> bool:
+    return False
+
+
+def _leaves_of(policy: Policy[Any]) -> Any:
+    """Return the `leaves` that was written for the policy's own `after_tool`."""
+    owner = next(kind for kind in type(policy).__mro__ if "after_tool" in vars(kind))
+    return policy.leaves if "leaves" in vars(owner) else _may_change
 
 
 @functools.cache

@@ -37,7 +37,8 @@ log = logging.getLogger("windlass")
 _MOST = 2**53  # tokens; who counts further does not count
 _MAYBE_TEXT = (type(None), str)
 _REASONS = frozenset(get_args(StopReason))
-_looked_at: Usage = NO_USAGE
+_looked_at: Usage = NO_USAGE  # a model that does not count gives the same each time
+_NONE: tuple[object, ...] = ()  # there is one empty tuple
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -48,8 +49,10 @@ def accept_reply(response: object, ids: set[str]) -> Response:
     Its calls have ids that are not among `ids`, and these are there from now on.
     """
     try:
-        if type(response) is Response and _possible(response.usage):
-            message = response.message
+        if type(response) is Response and (
+            response.usage is _looked_at or _possible(response.usage)
+        ):
+            message, name, native_id = response.message, response.model, response.native_id
             if (
                 type(message) is Message
                 and message.role == "assistant"
@@ -59,11 +62,11 @@ def accept_reply(response: object, ids: set[str]) -> Response:
                 and response.via is None
                 and response.shortened is None
                 and response.provider is None
-                and response.asides == ()
-                and response.notes == ()
+                and response.asides is _NONE
+                and response.notes is _NONE
                 and type(response.attempts) is int
-                and _is_name(response.model)
-                and _is_name(response.native_id)
+                and (name is None or _is_name(name))
+                and (native_id is None or _is_name(native_id))
                 and _new(message.content, ids)
             ):
                 return response
@@ -73,8 +76,8 @@ def accept_reply(response: object, ids: set[str]) -> Response:
 
 
 def _is_name(value: object) -> bool:
-    """Tell at a glance whether this is nothing, or a text that can be written."""
-    return value is None or (type(value) is str and value.isascii())
+    """Tell at a glance whether this is a text that can be written."""
+    return type(value) is str and value.isascii()
 
 
 def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
@@ -101,7 +104,8 @@ def _writable(call: ToolCall) -> bool:
         return False
     if type(call.id) is str and type(call.name) is str and type(call.arguments) is dict:
         try:
-            return b"null" not in _encode(call)  # which may have been no number
+            # Null may have been no number. (`in` takes four times as long as `find`.)
+            return _encode(call).find(b"null") < 0
         except (TypeError, ValueError, OverflowError, RecursionError):
             pass
     return False
@@ -152,7 +156,7 @@ def attempts_of(error: BaseException) -> int:
 def _possible(usage: object) -> bool:
     """Check whether it is a Usage in which every count is valid."""
     global _looked_at
-    if usage is _looked_at:  # a model that does not count gives the same each time
+    if usage is _looked_at:
         return True
     if type(usage) is not Usage:
         return False

@@ -28,6 +28,10 @@ class ResultCap(Policy[None]):
     def __init__(self, max_bytes: int = 65536) -> None:
         self.max_bytes = max_bytes
 
+    def leaves(self, run: Run, call: ToolCall, result: ToolResult) -> bool:
+        content = result.content
+        return type(content) is not str or len(content) * 4 <= self.max_bytes
+
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
         content = result.content
         if type(content) is not str or len(content) * 4 <= self.max_bytes:

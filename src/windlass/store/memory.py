@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import ref
 
 from msgspec import structs
@@ -22,7 +22,6 @@ from windlass.events import (
     JournalEntry,
     RunStarted,
     SessionOpened,
-    ToolDecided,
     ToolResulted,
 )
 from windlass.identifiers import check_identifier
@@ -40,7 +39,7 @@ from windlass.store.base import (
     find_result,
     second_result_error,
 )
-from windlass.store.memory_archive import AUDITED, KEPT, without_arguments, without_long_results
+from windlass.store.memory_archive import ArchivedSession, archive_entries
 from windlass.store.model_calls import (
     RESERVED,
     ModelCall,
@@ -59,11 +58,9 @@ if TYPE_CHECKING:
     from windlass.store.memory_database import MemoryDatabase
 
 T = TypeVar("T")
-_Gone: TypeAlias = tuple[str, float, list[JournalEntry]]  # a session's id, its end, and entries
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
-FEW = 16  # entries: a turn or two
 MOST_SESSIONS = 128  # dropped sessions, with calls that stay recorded
-MOSTAUDITED = 4096  # dropped before those, with decisions that stay for the audit
+MOST_AUDITED = 4096  # dropped before those, with decisions that stay for the audit
 
 
 class MemoryJournal:
@@ -192,15 +189,9 @@ class MemoryJournal:
             (int(end), at) for end, at in zip(self._bounds[::2], self._bounds[1::2], strict=True)
         ]
 
-    def to_archive(self) -> tuple[str, float, list[JournalEntry]]:
-        """Return what is kept of an unnamed session when it is dropped: id, time, entries.
-
-        Done for every run in memory: in a hurry.
-        """
-        kept = self.entries
-        if len(kept) > FEW:  # of a short run all may stay: that is less than looking for what must
-            kept = without_long_results(kept, KEPT)
-        return self.session_id, self._bounds[-1], kept
+    def to_archive(self) -> ArchivedSession:
+        """Return what is kept of an unnamed session when it is dropped."""
+        return archive_entries(self.session_id, self._bounds[-1], self.entries)
 
     def slips(self) -> list[Slip]:
         """Return the model calls in closed rows."""
@@ -233,8 +224,8 @@ class MemoryStore:
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
         self._reserved: dict[int, ModelCall] = {}  # calls under way
         self._numbers = count()
-        self._gone: deque[_Gone] = deque(maxlen=MOST_SESSIONS)
-        self._audited: deque[_Gone] = deque(maxlen=MOSTAUDITED)
+        self._gone: deque[ArchivedSession] = deque(maxlen=MOST_SESSIONS)
+        self._audited: deque[ArchivedSession] = deque(maxlen=MOST_AUDITED)
         self._answering = threading.Lock()
         self._loading = threading.Lock()
         self._database: MemoryDatabase | None = None
@@ -263,10 +254,10 @@ class MemoryStore:
         else:
             journal = held.reopen(holder)
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
-                others = [kept for kept in self._gone if kept[0] != session_id]
+                others = [kept for kept in self._gone if kept.session_id != session_id]
                 self._gone = deque(others, MOST_SESSIONS)
-                older = [kept for kept in self._audited if kept[0] != session_id]
-                self._audited = deque(older, MOSTAUDITED)
+                older = [kept for kept in self._audited if kept.session_id != session_id]
+                self._audited = deque(older, MOST_AUDITED)
         self._sessions[session_id] = journal
         return journal
 
@@ -277,22 +268,16 @@ class MemoryStore:
             return
         self._passing[session_id] = ref(session)
         if len(self._gone) == MOST_SESSIONS:
-            self._keep_decisions(self._gone.popleft())
+            oldest = self._gone.popleft().without_model_calls()
+            if oldest is not None:
+                self._audited.append(oldest)
         self._gone.append(session.to_archive())
         if len(self._passing) > self._sweep_at:  # at intervals: a callback for each is expensive
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
 
-    def _keep_decisions(self, gone: _Gone) -> None:
-        """Keep the audited entries of a dropped session if tools were called in it."""
-        name, at, entries = gone
-        if not any([type(entry) is ToolDecided for entry in entries]):
-            return
-        short = without_long_results(entries, AUDITED)
-        self._audited.append((name, at, [without_arguments(entry) for entry in short]))
-
-    def archived_sessions(self) -> list[_Gone]:
-        """Return what is kept of unnamed sessions: ids, when they ended, and entries."""
+    def archived_sessions(self) -> list[ArchivedSession]:
+        """Return what is kept of unnamed sessions."""
         return [*self._audited, *self._gone]
 
     def _find(self, session_id: str) -> MemoryJournal | None:
@@ -469,7 +454,8 @@ class MemoryStore:
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """List the recorded model calls, from journals and from what is kept of dropped ones."""
         slips = [(name, session.slips()) for name, session in self._sessions.items()]
-        slips += [(name, slips_of(entries, at)) for name, at, entries in self._gone]
+        for gone in self._gone:
+            slips.append((gone.session_id, slips_of(gone.model_calls, gone.ended_at)))
         found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *self._reserved.values(), *found], which)
 

@@ -169,8 +169,6 @@ Slip: TypeAlias = tuple[
     float, RunStarted | None, Usage, str, str, float, float, int, int, str | None, str | None, str
 ]  # at, run, usage, provider, model, cost, latency, attempts, calls, purpose, via, outcome
 
-ON_BOOKS: Final = frozenset({Replied, ReplyFailed, RunStarted})  # the entries that rows are made of
-
 
 def slips_in(entries: Sequence[JournalEntry], ends: Sequence[float]) -> list[Slip]:
     """Return the calls of a journal; `ends` has the end and the time of each row.

@@ -76,9 +76,10 @@ class Plan(msgspec.Struct, frozen=True):
                         problems += [at(path, message) for path, message in found]
             if problems:
                 raise BadArguments(tuple(problems[:MOST_PROBLEMS]))
-        for name, default in self.defaults.items():
-            if name not in copied:
-                copied[name] = default()
+        if self.defaults:
+            for name, default in self.defaults.items():
+                if name not in copied:
+                    copied[name] = default()
         return copied
 
 
