@@ -11,7 +11,10 @@ from option_groups import Declared, read_keys
 #: The names of the types of keywords, and the door that each is for.
 TYPES: Final = {
     "CompletionKeywords": ("completion", "What `llm_completion` takes by name."),
-    "CallKeywords": ("call", "What `llm_call` and `llm_stream` take by name."),
+    "CallKeywords": (
+        "call",
+        "What `llm_call` and `llm_stream` take by name, beside the form of the answer.",
+    ),
     "LoopOptions": ("loop", "Every option of `agent_loop`."),
     "AgentKeywords": ("agent", "What `Agent` takes by name, beside its named arguments."),
     "RunKeywords": ("run", "What `Agent.run` takes by name, beside its named arguments."),
@@ -71,6 +74,8 @@ def write_keywords(declared: list[Declared], imports: dict[str, str]) -> str:
         keywords = options_of(declared, door)
         if door == "agent":
             keywords = _without(keywords, _OF_AGENT)
+        elif door == "call":
+            keywords = _without(keywords, ("schema", "response_format"))
         elif door == "run":
             keywords = {**_without(keywords, _OF_RUN), "system": ("str", "")}
         body += _typed_dict(name, base, words, keywords)

@@ -55,6 +55,7 @@ GENERATED = (
 LOADERS = frozenset(
     (
         ("__init__.py", "__getattr__"),
+        ("lazy.py", "load_names"),
         ("models/__init__.py", "__getattr__"),
         ("engine/assemble.py", "_choose_tools"),
         ("engine/assemble.py", "_plan_search"),

@@ -6,6 +6,7 @@ read them in `__init__.pyi`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
@@ -244,9 +245,99 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("callers", "errors", "models", "sync", "testing")
-_INNER = ("events", "seams")  # modules that are imported from here, and are nobody's names
+# Packages and modules with the other names, by topic.
+_TOPICS = (
+    "access",
+    "agents",
+    "audit",
+    "events",
+    "generate",
+    "llm",
+    "messages",
+    "observe",
+    "policies",
+    "redaction",
+    "resources",
+    "runtime",
+    "sessions",
+    "store",
+    "tools",
+    "usage",
+)
+_INNER = (*_TOPICS, "seams")
 
-__all__ = [*_HOME, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+#: What people type daily: what `dir`, completion in a REPL and `from windlass import *` show.
+#: All other names are imported from here as well, or from the package of their topic.
+_DAILY = (
+    "Abort",
+    "Agent",
+    "AgentResult",
+    "Allow",
+    "ApprovalPolicy",
+    "Ask",
+    "Budget",
+    "BudgetExceeded",
+    "Caller",
+    "Chunk",
+    "Compaction",
+    "ConfigError",
+    "Deny",
+    "Document",
+    "Event",
+    "Finish",
+    "Image",
+    "KeepGoing",
+    "LLMResult",
+    "LoopResult",
+    "Message",
+    "Model",
+    "ModelError",
+    "NoSuchSession",
+    "OutputMissing",
+    "Parked",
+    "PermissionDenied",
+    "Permissions",
+    "Policy",
+    "RateLimited",
+    "Resource",
+    "Retry",
+    "Run",
+    "Runtime",
+    "Secret",
+    "SessionHeld",
+    "Skill",
+    "SlidingWindow",
+    "Stop",
+    "StreamEvent",
+    "Suspend",
+    "Suspended",
+    "Text",
+    "TextDelta",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolResult",
+    "Turn",
+    "Usage",
+    "WindlassError",
+    "agent_loop",
+    "agent_turn",
+    "approvals",
+    "approve",
+    "callers",
+    "deny",
+    "errors",
+    "export",
+    "field",
+    "llm_call",
+    "llm_stream",
+    "models",
+    "sync",
+    "testing",
+    "tool",
+    "undo",
+)
+__all__ = [*_DAILY]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -257,9 +348,10 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES or name in _INNER:
         value = import_module(f"windlass.{name}")
     else:
-        from windlass.errors import nearest
+        from windlass.foreign_names import build_name_error
 
-        raise AttributeError(f"windlass has no name {name!r}{nearest(name, __all__)}")
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        raise build_name_error("windlass", name, [*_HOME, *_MODULES], frame)
     globals()[name] = value
     return value
 

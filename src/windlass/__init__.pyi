@@ -1,10 +1,26 @@
 """What type checkers see of the names in `__init__.py`; made by scripts/make_stub.py."""
 
+from windlass import access as access
+from windlass import agents as agents
+from windlass import audit as audit
 from windlass import callers as callers
 from windlass import errors as errors
+from windlass import events as events
+from windlass import generate as generate
+from windlass import llm as llm
+from windlass import messages as messages
 from windlass import models as models
+from windlass import observe as observe
+from windlass import policies as policies
+from windlass import redaction as redaction
+from windlass import resources as resources
+from windlass import runtime as runtime
+from windlass import sessions as sessions
+from windlass import store as store
 from windlass import sync as sync
 from windlass import testing as testing
+from windlass import tools as tools
+from windlass import usage as usage
 from windlass.access.approval import ApprovalPolicy as ApprovalPolicy
 from windlass.access.approval import PolicyDecision as PolicyDecision
 from windlass.access.approval import Rule as Rule
@@ -289,4 +305,72 @@ from windlass.tools.tool import ToolContext as ToolContext
 from windlass.usage import Usage as Usage
 
 __version__: str
-__all__: list[str]
+__all__ = [
+    "Abort",
+    "Agent",
+    "AgentResult",
+    "Allow",
+    "ApprovalPolicy",
+    "Ask",
+    "Budget",
+    "BudgetExceeded",
+    "Caller",
+    "Chunk",
+    "Compaction",
+    "ConfigError",
+    "Deny",
+    "Document",
+    "Event",
+    "Finish",
+    "Image",
+    "KeepGoing",
+    "LLMResult",
+    "LoopResult",
+    "Message",
+    "Model",
+    "ModelError",
+    "NoSuchSession",
+    "OutputMissing",
+    "Parked",
+    "PermissionDenied",
+    "Permissions",
+    "Policy",
+    "RateLimited",
+    "Resource",
+    "Retry",
+    "Run",
+    "Runtime",
+    "Secret",
+    "SessionHeld",
+    "Skill",
+    "SlidingWindow",
+    "Stop",
+    "StreamEvent",
+    "Suspend",
+    "Suspended",
+    "Text",
+    "TextDelta",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolResult",
+    "Turn",
+    "Usage",
+    "WindlassError",
+    "agent_loop",
+    "agent_turn",
+    "approvals",
+    "approve",
+    "callers",
+    "deny",
+    "errors",
+    "export",
+    "field",
+    "llm_call",
+    "llm_stream",
+    "models",
+    "sync",
+    "testing",
+    "tool",
+    "undo",
+]

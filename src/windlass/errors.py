@@ -26,14 +26,16 @@ Errors that end a run carry `.trace` and `.session_id`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Protocol
+
+from windlass.json_types import JsonObject
 
 
 class WindlassError(Exception):
     """The root: `except windlass.WindlassError` catches everything Windlass raises."""
 
-    trace: Any = None
+    trace: Any = None  # of a run: a dict; of `generate`: its steps
     session_id: str | None = None
     status: str | None = None
 
@@ -190,10 +192,34 @@ class Aborted(WindlassError):
     """The caller aborted the run."""
 
 
+class WaitingCall(Protocol):
+    """A call that waits for an answer, or for its result."""
+
+    @property
+    def id(self) -> str:
+        """What `resume` is given an answer for."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The tool."""
+        ...
+
+    @property
+    def arguments(self) -> JsonObject:
+        """What it is called with."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why it waits."""
+        ...
+
+
 class Suspended(WindlassError):
     """The run is parked: resume it by `session_id`, once `pending` has its answers."""
 
-    pending: Any = ()  # the calls that wait: each has an id, a name, arguments and a reason
+    pending: Sequence[WaitingCall] = ()
 
 
 class OutputMissing(WindlassError):
@@ -209,7 +235,7 @@ class OutputMissing(WindlassError):
     ```
     """
 
-    def __init__(self, message: str, *, error: dict[str, Any] | None = None, fix: str = "") -> None:
+    def __init__(self, message: str, *, error: JsonObject | None = None, fix: str = "") -> None:
         super().__init__(message)
         self.error, self.fix = error, fix
 
@@ -285,6 +311,30 @@ class Locked(StoreError):
     """Someone else holds the database or the session."""
 
 
+class SessionWriter(Protocol):
+    """The writer of a session, as `SessionHeld` names it."""
+
+    @property
+    def host(self) -> str:
+        """Its machine."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        ...
+
+    @property
+    def caller(self) -> str | None:
+        """Who runs it."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """When it became the writer, in seconds of the epoch."""
+        ...
+
+
 class SessionHeld(Locked):
     """A session with an active run, here or elsewhere.
 
@@ -300,7 +350,9 @@ class SessionHeld(Locked):
     ```
     """
 
-    def __init__(self, message: str, *, holder: Any = None, last_active: float = 0.0) -> None:
+    def __init__(
+        self, message: str, *, holder: SessionWriter | None = None, last_active: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.holder, self.last_active = holder, last_active
 
@@ -322,14 +374,16 @@ class TestBroken(WindlassError, AssertionError):
     __test__ = False  # its name makes pytest look
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Build `; did you mean 'x'?`, or nothing when no known name is close."""
+def nearest(name: str, known: Iterable[str], table: str | None = None) -> str:
+    """Build `; did you mean 'x'?`, or nothing when no known name is close.
+
+    With a table of `foreign_names`, a name of another framework is answered with ours.
+    """
     if len(name) > 200:  # nothing is close to that, and finding out would take long
         return ""
-    from difflib import get_close_matches  # only for who writes something wrong
+    from windlass.foreign_names import explain_name  # only for who writes something wrong
 
-    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    return explain_name(name, known, table)
 
 
 def error_text(error: BaseException, limit: int = 8192) -> str:

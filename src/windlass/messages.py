@@ -10,7 +10,7 @@ import base64
 import os
 import re
 from collections.abc import Iterable
-from typing import Any, Final, Literal, TypeAlias, Union
+from typing import Final, Literal, TypeAlias, Union
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Thinking(
     """The model's reasoning. `opaque` is the provider's own block, echoed unchanged."""
 
     text: str
-    opaque: Any = None
+    opaque: object = None
     origin: Origin | None = None
 
 
@@ -67,7 +67,7 @@ class ToolCall(
     name: str
     arguments: JsonObject
     raw: str | None = None
-    opaque: Any = None
+    opaque: object = None
     origin: Origin | None = None
 
     @property
@@ -162,7 +162,7 @@ class Opaque(msgspec.Struct, frozen=True, tag="opaque", tag_field="type", gc=Fal
     """A provider-native block, kept and sent back as it came."""
 
     origin: Origin
-    data: Any
+    data: object
 
 
 class ToolResult(

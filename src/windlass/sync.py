@@ -131,8 +131,7 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     import windlass
 
-    names = [n for n in windlass.__all__ if n != "sync"]
-    values = {n: getattr(windlass, n) for n in names}
+    values = {n: getattr(windlass, n) for n in vars(windlass)["_HOME"]}
     return sorted(
         n
         for n, v in values.items()

@@ -35,7 +35,7 @@ STORIES = Path(__file__).parents[1] / "stories"
 @pytest.mark.parametrize("name", context.FUNCTIONS)
 def test_a_function(name: str):
     function = getattr(w, name)
-    assert name in w.__all__ and len(inspect.getdoc(function) or "") > 10
+    assert name in w._HOME and len(inspect.getdoc(function) or "") > 10
     signature = inspect.signature(function)
     given = list(signature.parameters)
     assert given[: len(context.FUNCTIONS[name].split())] == context.FUNCTIONS[name].split()
@@ -46,7 +46,7 @@ def test_a_function(name: str):
 def test_a_struct(name: str):
     kind = getattr(w, name)
     assert kind.__struct_fields__ == tuple(context.STRUCTS[name].split())
-    assert name in w.__all__ and inspect.getdoc(kind)
+    assert name in w._HOME and inspect.getdoc(kind)
 
 
 def test_every_option_is_here():
@@ -96,7 +96,7 @@ def test_a_strategy_of_the_runner(kind: str):
     keys = context.STRATEGY_KEYS[kind]
     arrived = CHECKS["context_strategy"]("context_strategy", {"type": kind, **keys})
     assert {name: getattr(arrived, name) for name in keys} == keys
-    assert type(arrived) in get_args(w.ContextStrategy) and "ContextStrategy" in w.__all__
+    assert type(arrived) in get_args(w.ContextStrategy) and "ContextStrategy" in w._HOME
 
 
 @pytest.mark.parametrize("name", context.DEFAULTS)

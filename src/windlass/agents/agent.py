@@ -31,7 +31,7 @@ from windlass.engine.results import AgentResult
 from windlass.engine.resume import resume_run
 from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.engine.tool_options import ToolOptions
-from windlass.errors import ConfigError, safe_repr
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Event
 from windlass.loop.plan import Plan
 from windlass.loop.resume_input import Allow, Deny
@@ -53,12 +53,7 @@ from windlass.tools.tool import Tool
 if TYPE_CHECKING:
     from types import GenericAlias, UnionType
 
-    from windlass.engine.keyword_lists import (
-        take_agent_options,
-        take_changes,
-        take_resume_options,
-        take_run_options,
-    )
+    from windlass.engine import keyword_lists as lists
     from windlass.engine.keywords import (
         AgentKeywords,
         ChangeKeywords,
@@ -107,7 +102,7 @@ class Agent(Generic[Deps, Output]):
         **options: Unpack[AgentKeywords],
     ) -> None:
         # Completion without a type checker follows the options to this list.
-        take_agent_options(**options)
+        lists.take_agent_options(**options)
 
     @overload
     def __init__(
@@ -225,9 +220,7 @@ class Agent(Generic[Deps, Output]):
         deps: Deps | None = None,
         output: None = None,
         **options: Unpack[RunKeywords],
-    ) -> AgentResult[Output]:
-        take_run_options(**options)
-        raise NotImplementedError
+    ) -> AgentResult[Output]: ...
 
     async def run(
         self,
@@ -242,6 +235,8 @@ class Agent(Generic[Deps, Output]):
         Beside what belongs to one run (`session_id`, `caller`, `abort`, `timeout`, `on_event`, …)
         every option of the agent may be changed for this run: `run("…", max_turns=3)`.
         """
+        if TYPE_CHECKING:
+            lists.take_run_options(**options)
         asked = self._build_request(deps, options)
         begun = await asked.begin(prompt)
         begun.agent = self
@@ -269,7 +264,7 @@ class Agent(Generic[Deps, Output]):
         output: None = None,
         **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
-        take_run_options(**options)
+        lists.take_run_options(**options)
         raise NotImplementedError
 
     def run_sync(
@@ -304,7 +299,7 @@ class Agent(Generic[Deps, Output]):
         output: None = None,
         **options: Unpack[RunKeywords],
     ) -> RunStream[AgentResult[Output]]:
-        take_run_options(**options)
+        lists.take_run_options(**options)
         raise NotImplementedError
 
     def stream(
@@ -351,7 +346,7 @@ class Agent(Generic[Deps, Output]):
         and the other run ends with `StaleWriter`.
         """
         if TYPE_CHECKING:
-            take_resume_options(**options)
+            lists.take_resume_options(**options)
         if not isinstance(cast("object", session_id), str):
             raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
         check_answers(decisions, results)
@@ -398,7 +393,7 @@ class Agent(Generic[Deps, Output]):
     ) -> AgentResult[Output]:
         """Resume and block: `agent.resume_sync("s1", decisions={call_id: w.Allow()})`."""
         if TYPE_CHECKING:
-            take_resume_options(**options)
+            lists.take_resume_options(**options)
         going = self.resume(session_id, decisions=decisions, results=results, deps=deps, **options)
         return wait(going)
 
@@ -422,7 +417,7 @@ class Agent(Generic[Deps, Output]):
     def with_(
         self, *, output: None = None, **options: Unpack[ChangeKeywords]
     ) -> Agent[Deps, Output]:
-        take_changes(**options)
+        lists.take_changes(**options)
         raise NotImplementedError
 
     def with_(self, **options: Any) -> Agent[Deps, Any]:
@@ -497,6 +492,11 @@ class Agent(Generic[Deps, Output]):
         more_may_come = bool(AgentOptions.read(self._options).policies)
         options = ToolFilterOptions.read(self._options)
         return find_filter_problems(options, tools, more_may_come=more_may_come)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(f"Agent has no {name!r}{nearest(name, dir(Agent), 'agent')}")
 
     def __repr__(self) -> str:
         options = ModelOptions.read(self._options)

@@ -109,7 +109,7 @@ class CompletionKeywords(ProviderKeywords, total=False):
 
 
 class CallKeywords(ProviderKeywords, total=False):
-    """What `llm_call` and `llm_stream` take by name."""
+    """What `llm_call` and `llm_stream` take by name, beside the form of the answer."""
 
     anthropic_beta_features: Sequence[str] | None
     api_key: str | Secret | None
@@ -135,8 +135,6 @@ class CallKeywords(ProviderKeywords, total=False):
     reasoning_scale: Scale
     reasoning_task: Task | None
     request_id: str | None
-    response_format: Literal["text", "json"] | None
-    schema: object
     schema_retries: int
     seed: int | None
     stop: str | Sequence[str] | None

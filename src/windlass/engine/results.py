@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -24,6 +24,7 @@ from windlass.events import (
     as_dict,
 )
 from windlass.events.receipts import details_of
+from windlass.json_types import JsonObject
 from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
@@ -54,7 +55,7 @@ class ToolCallRecord(msgspec.Struct, frozen=True):
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     outcome: str
     result: str
     is_error: bool
@@ -66,7 +67,7 @@ class ToolCallRecord(msgspec.Struct, frozen=True):
         return self.name
 
     @property
-    def input(self) -> dict[str, Any]:
+    def input(self) -> JsonObject:
         """The same as `arguments`."""
         return self.arguments
 
@@ -86,7 +87,7 @@ class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     reason: str
     details: tuple[str, ...] = ()  # of a question of flow control: each value and its origin
 
@@ -126,7 +127,7 @@ class RunResult:
         return self._outcome.stop_reason
 
     @property
-    def error(self) -> dict[str, Any] | None:
+    def error(self) -> JsonObject | None:
         """What went wrong, if something did: category, kind, message, provider, …"""
         return self._outcome.error
 
@@ -255,7 +256,7 @@ class RunResult:
         return plan_in(self.entries, self.session_id)
 
     @cached_property
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> JsonObject:
         """A summary of what happened, entry by entry, as plain data."""
         return {
             "session_id": self.session_id,
@@ -281,7 +282,7 @@ class RunResult:
         }
 
     @cached_property
-    def transcript(self) -> dict[str, Any]:
+    def transcript(self) -> JsonObject:
         """The whole conversation state of the session, as plain data."""
         return transcript_of(self._run.journal.entries)
 
@@ -322,13 +323,34 @@ class RunResult:
             return errors.ModelError((self.error or {}).get("message") or words)
         return errors.WindlassError(words)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return what a policy added to the result under this name."""
-        if not name.startswith("_"):
-            fields = self._outcome.fields
-            if name in fields:
-                return fields[name]
-        raise AttributeError(f"a result has no {name!r}{errors.nearest(name, dir(type(self)))}")
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """What policies added to the result, by name; each is an attribute as well."""
+        return self._outcome.fields
+
+    if TYPE_CHECKING:
+        # Added by policies where their options are given.
+        adaptive_budget: JsonObject
+        checks: list[JsonObject]
+        completion_judge: JsonObject
+        done_judge: JsonObject
+        missing_required_tools: list[str]
+        repeated_tool_calls: int
+        stall_warnings: list[JsonObject]
+        suspected_loop: bool
+    else:  # a checker that saw it would take every misspelt attribute for one of a policy
+
+        def __getattr__(self, name: str) -> object:
+            """Return what a policy added to the result under this name."""
+            if not name.startswith("_"):
+                fields = self._outcome.fields
+                if name in fields:
+                    return fields[name]
+                if name in SUPERSEDED and hasattr(type(self), "llm"):
+                    raise AttributeError(f"result.{name} is now result.{SUPERSEDED[name]}")
+            known = [one for one in dir(type(self)) if not one.startswith("_")]
+            hint = errors.nearest(name, known, "results")
+            raise AttributeError(f"{type(self).__name__} has no {name!r}{hint}")
 
     def __repr__(self) -> str:
         text, error = self.final_text, self.error
@@ -361,7 +383,7 @@ class LoopResult(RunResult):
         return LLMMetrics(run.iteration, int(duration), used.input_tokens, used.output_tokens)
 
     @cached_property
-    def task_ledger(self) -> dict[str, Any]:
+    def task_ledger(self) -> JsonObject:
         """What the run was held to, and how it stands: deliverables, nudges, …"""
         return build_task_ledger(self._run, self.entries)
 
@@ -377,7 +399,7 @@ class LoopResult(RunResult):
             mode,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Convert everything to plain data."""
         return {
             "status": self.status,
@@ -400,11 +422,6 @@ class LoopResult(RunResult):
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
-
-    def __getattr__(self, name: str) -> Any:
-        if name in SUPERSEDED:
-            raise AttributeError(f"result.{name} is now result.{SUPERSEDED[name]}")
-        return super().__getattr__(name)
 
 
 SUPERSEDED = {

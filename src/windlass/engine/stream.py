@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from windlass.detach import detach
 from windlass.engine.driver import Start, conduct
 from windlass.engine.environment import Environment
 from windlass.engine.results import RunResult
-from windlass.engine.stream_events import StreamEvent, StreamEventAdapter
+from windlass.engine.stream_events import RunEvent, StreamEvent, StreamEventAdapter
 from windlass.events import Event, Replied, RunEnded, TextDelta
 from windlass.loop.abort import Abort
 from windlass.loop.verdict import Outcome
@@ -140,7 +140,9 @@ class RunStream(Generic[Result]):
                 return
             await pipe.more()
 
-    async def events(self) -> AsyncIterator[StreamEvent]:
+    async def events(
+        self,
+    ) -> AsyncIterator[RunEvent | StreamEvent[Literal["done"], Result]]:
         """Yield the run as seven kinds of events, `done` with the result last.
 
         Each has `event.type` and `event.data`.

@@ -6,7 +6,7 @@ A small view of a run's events; it changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from windlass.errors import BudgetExceeded, TokenBudgetExceededError
 from windlass.events import (
@@ -27,8 +27,11 @@ Type = Literal[
     "text", "tool_use", "tool_result", "budget_exceeded", "loop_detected", "error", "done"
 ]
 
+EventType = TypeVar("EventType", bound=Type, covariant=True)
+Data = TypeVar("Data", covariant=True)
 
-class StreamEvent(NamedTuple):
+
+class StreamEvent(NamedTuple, Generic[EventType, Data]):
     """`async for event in run.events(): print(event.type, event.data)`
 
     | `type` | `data` |
@@ -41,8 +44,19 @@ class StreamEvent(NamedTuple):
     | `done` | the result: always the last |
     """
 
-    type: Type
-    data: Any
+    type: EventType
+    data: Data
+
+
+#: What a run tells while it is under way: `event.type` says which type `event.data` has.
+RunEvent: TypeAlias = (
+    StreamEvent[Literal["text"], str]
+    | StreamEvent[Literal["tool_use"], ToolCall]
+    | StreamEvent[Literal["tool_result"], ToolResult]
+    | StreamEvent[Literal["budget_exceeded"], BudgetExceeded]
+    | StreamEvent[Literal["loop_detected"], LoopDetectionInfo]
+    | StreamEvent[Literal["error"], BaseException]
+)
 
 
 class StreamEventAdapter:
@@ -56,7 +70,7 @@ class StreamEventAdapter:
         self._results: dict[str, ToolResult] = {}
         self.over_budget = False
 
-    def read(self, event: Event) -> Iterator[StreamEvent]:
+    def read(self, event: Event) -> Iterator[RunEvent]:
         """Yield the stream events of an event: none for most."""
         match event:
             case TextDelta():
@@ -84,23 +98,23 @@ class StreamEventAdapter:
             case _:
                 return
 
-    def budget_event(self, limit: str, used: float, allowed: float) -> StreamEvent:
+    def budget_event(self, limit: str, used: float, allowed: float) -> RunEvent:
         """Build the event of a spent budget."""
         self.over_budget = True
         if limit == "tokens":
-            error: Exception = TokenBudgetExceededError(self._agent, int(used), int(allowed))
+            error: BudgetExceeded = TokenBudgetExceededError(self._agent, int(used), int(allowed))
         else:
             error = BudgetExceeded(f"agent {self._agent!r} used {used:g} {limit} of {allowed:g}")
         return StreamEvent("budget_exceeded", error)
 
-    def _calls(self) -> Iterator[StreamEvent]:
+    def _calls(self) -> Iterator[RunEvent]:
         """Yield the calls of an accepted reply, in the order asked."""
         asked, self._asked = self._asked, {}
         self._told |= asked.keys()
         for call in asked.values():
             yield StreamEvent("tool_use", call)
 
-    def _answers(self, event: ToolMessage) -> Iterator[StreamEvent]:
+    def _answers(self, event: ToolMessage) -> Iterator[RunEvent]:
         """Yield the results as the model sees them, for calls that were shown."""
         self._asked = {}
         for call_id in event.calls:

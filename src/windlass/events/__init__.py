@@ -6,7 +6,7 @@ a live event (`TextDelta`, `ToolCallStarted`, …) is only shown.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, Union
+from typing import Literal, TypeAlias, Union
 
 import msgspec
 
@@ -125,7 +125,7 @@ class InboxTaken(Entry, tag="host_input", frozen=True):
 
     item_id: str
     item: str  # steer, follow_up, remind, cancel, suspend, resume, decision, result, memory
-    payload: Any = None
+    payload: object = None
 
 
 # --------------------------------------------------------------------------- a turn
@@ -338,7 +338,7 @@ class Remembered(Entry, tag="memory", frozen=True):
     """A policy's memory, with the moment that changed it."""
 
     policy: str
-    value: Any
+    value: object
     keeps: Literal["run", "session"] = "run"
 
 
@@ -454,7 +454,7 @@ class ToolCallUpdate(
 
     call_id: str
     status: Literal["pending", "in_progress", "completed", "failed"]
-    progress: Any = None
+    progress: object = None
 
 
 class ToolCallAudit(msgspec.Struct, frozen=True, tag="tool_call_audit", tag_field="kind", gc=False):

@@ -5,7 +5,7 @@ Part of the union in `__init__.py`, where all of them are imported from.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -90,7 +90,7 @@ class ToolSearchQueried(Entry, tag="tool_search_query", frozen=True):
     """A search among the deferred tools; `mode` tells who ran it."""
 
     search_id: str
-    query: Any
+    query: object
     mode: Literal["native", "client"]
     strategy: str = "bm25"  # or regex, semantic, host; hosted where the provider names none
 
@@ -410,4 +410,4 @@ class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 
     name: str
-    data: Any = None
+    data: object = None

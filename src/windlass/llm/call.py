@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from windlass.engine.keyword_lists import take_call_options
     from windlass.engine.keywords import CallKeywords
 
+Data = TypeVar("Data")
 
-class LLMResult(msgspec.Struct, frozen=True):
+
+class LLMResult(msgspec.Struct, Generic[Data], frozen=True):
     """The result of `llm_call`: the reply in one shape for every provider."""
 
     message: Message
@@ -38,7 +40,7 @@ class LLMResult(msgspec.Struct, frozen=True):
     request: tuple[Message, ...] = ()
     native_id: str | None = None
     via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
-    data: Any = None  # the answer as a value, where a schema or JSON was asked for
+    data: Data = cast("Data", None)  # the answer as a value, where a schema or JSON was asked for
     past: Past = Past("")  # what it goes on from
     continued: int = 0  # messages of it
     searches: tuple[JournalEntry, ...] = ()  # for tools, on the way to it
@@ -112,16 +114,57 @@ class LLMResult(msgspec.Struct, frozen=True):
         return self.text
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class Chunk(msgspec.Struct, Generic[Data], frozen=True):
     """A piece of a streamed reply: text, or a finished call, or the end with its reason."""
 
     text: str = ""
     tool_call: ToolCall | None = None
     finish_reason: str | None = None
-    data: Any = None  # with the end: the answer as a value, where a schema or JSON was asked for
+    data: Data | None = (
+        None  # with the end: the answer as a value, where a schema or JSON was asked for
+    )
 
     def __str__(self) -> str:
         return self.text
+
+
+@overload
+async def llm_call(
+    prompt: Any = None,
+    system: str | None = None,
+    options: None = None,
+    /,
+    *,
+    schema: None = None,
+    response_format: Literal["text"] | None = None,
+    **more: Unpack[CallKeywords],
+) -> LLMResult[None]: ...
+
+
+@overload
+async def llm_call(
+    prompt: Any = None,
+    system: str | None = None,
+    options: None = None,
+    /,
+    *,
+    schema: type[Data],
+    response_format: Literal["json"] | None = None,
+    **more: Unpack[CallKeywords],
+) -> LLMResult[Data]: ...
+
+
+@overload
+async def llm_call(
+    prompt: Any = None,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    *,
+    schema: object = None,
+    response_format: Literal["text", "json"] | None = None,
+    **more: Unpack[CallKeywords],
+) -> LLMResult[Any]: ...
 
 
 async def llm_call(
@@ -129,8 +172,8 @@ async def llm_call(
     system: str | None = None,
     options: Mapping[str, Any] | None = None,
     /,
-    **more: Unpack[CallKeywords],
-) -> LLMResult:
+    **more: Any,
+) -> LLMResult[Any]:
     """Ask a model once. Raises a `ModelError` when it cannot answer.
 
     ```python
@@ -148,22 +191,61 @@ async def llm_call(
     )
 
 
+@overload
+def llm_stream(
+    prompt: Any = None,
+    system: str | None = None,
+    options: None = None,
+    /,
+    *,
+    schema: None = None,
+    response_format: Literal["text"] | None = None,
+    **more: Unpack[CallKeywords],
+) -> AsyncIterator[Chunk[None]]: ...
+
+
+@overload
+def llm_stream(
+    prompt: Any = None,
+    system: str | None = None,
+    options: None = None,
+    /,
+    *,
+    schema: type[Data],
+    response_format: Literal["json"] | None = None,
+    **more: Unpack[CallKeywords],
+) -> AsyncIterator[Chunk[Data]]: ...
+
+
+@overload
+def llm_stream(
+    prompt: Any = None,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    *,
+    schema: object = None,
+    response_format: Literal["text", "json"] | None = None,
+    **more: Unpack[CallKeywords],
+) -> AsyncIterator[Chunk[Any]]:
+    take_call_options(**more)
+    raise NotImplementedError
+
+
 async def llm_stream(
     prompt: Any = None,
     system: str | None = None,
     options: Mapping[str, Any] | None = None,
     /,
-    **more: Unpack[CallKeywords],
-) -> AsyncIterator[Chunk]:
+    **more: Any,
+) -> AsyncIterator[Chunk[Any]]:
     """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`.
 
     A reply that breaks off after its first piece is a `StreamBroken`: the piece was shown.
     With a schema the last piece has the value as `data`.
     """
-    if TYPE_CHECKING:
-        take_call_options(**more)
     prepared = prepare(prompt, system, merge_options(options, more, "llm_stream"), "llm_stream")
-    queue: asyncio.Queue[Chunk | StreamRestarted | None] = asyncio.Queue()
+    queue: asyncio.Queue[Chunk[Any] | StreamRestarted | None] = asyncio.Queue()
 
     def emit(event: LiveEvent) -> None:
         if isinstance(event, TextDelta):
@@ -202,7 +284,7 @@ show_options(llm_call, "take_call_options")
 show_options(llm_stream, "take_call_options")
 
 
-async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult:
+async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult[Any]:
     """Make the call, repeated until its answer fits, and return the result."""
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
     who = prepared.who
@@ -230,7 +312,7 @@ def paid_for(model: Model, response: Response) -> float:
 
 def _result(
     prepared: PreparedCall, response: Response, usage: Usage, cost: float, data: Any = None
-) -> LLMResult:
+) -> LLMResult[Any]:
     model = prepared.model
     return LLMResult(
         response.message,

@@ -48,7 +48,7 @@ async def llm_completion(
     options: Mapping[str, Any] | None = None,
     /,
     **more: Unpack[CompletionKeywords],
-) -> LLMResult:
+) -> LLMResult[None]:
     """Continue a text, or fill the gap before `suffix`.
 
     ```python

@@ -22,6 +22,14 @@ SUPERSEDED: Final = {
     "agent_role": "role",
     "max_tool_iterations": "max_iterations",
 }
+#: The doors in the order in which an error names them.
+_ENTRY_POINTS: Final[dict[Door, str]] = {
+    "agent": "Agent",
+    "run": "Agent.run",
+    "loop": "agent_loop",
+    "call": "llm_call",
+    "completion": "llm_completion",
+}
 
 
 def parse_options(
@@ -95,11 +103,25 @@ def unknown_option(name: object, known: Iterable[str], where: str) -> ConfigErro
     """Build the error for an option that a door does not have."""
     if not isinstance(name, str):
         return ConfigError(f"{where} has no option {safe_repr(name)}: an option's name is a text")
+    names = frozenset(known)
+    own = _own_name(SUPERSEDED.get(name, name))
+    if own in GROUPS:  # an option that this door has by another name
+        here = next((one for one in sorted(names) if _own_name(one) == own), None)
+        if here is not None:
+            return ConfigError(f"{where} has no option {name!r}; use {here!r}")
     if name in SUPERSEDED:
         return ConfigError(f"{where} has no option {name!r}; use {SUPERSEDED[name]!r}")
-    if name in NAMES["call"]:
-        return ConfigError(f"{where} has no option {name!r}: it is one of llm_call")
-    return ConfigError(f"{where} has no option {safe_repr(name)}{nearest(name, known)}")
+    for door, entry_point in _ENTRY_POINTS.items():
+        if name in NAMES[door]:
+            return ConfigError(f"{where} has no option {name!r}: it is one of {entry_point}")
+    hint = nearest(name, names, "options")
+    if not hint and where.partition(".")[0] in _ENTRY_POINTS.values():
+        hint = f"; help(windlass.{where}) lists them"
+    return ConfigError(f"{where} has no option {safe_repr(name)}{hint}")
+
+
+def _own_name(name: str) -> str:
+    return ALIASES.get(name, name)
 
 
 @cache

@@ -28,7 +28,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.events.receipts import details_of
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.loop.resume_input import (
     Answers,
     AnswerScope,
@@ -209,8 +209,8 @@ def _waiting(
                 asks[call_id] = entry
             case ToolDecided(call_id=call_id) | ToolResulted(call_id=call_id):
                 asks.pop(call_id, None)
-            case InboxTaken(item="decision", payload=dict()):
-                _keep(answers, entry.payload, asks)
+            case InboxTaken(item="decision", payload=payload) if is_object(payload):
+                _keep(answers, payload, asks)
             case _:
                 pass
     for item in inbox:

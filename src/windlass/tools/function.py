@@ -150,7 +150,8 @@ def tool(fn: object = None, /, **options: Any) -> Any:
     """
     for option in options:
         if option not in _OPTIONS:
-            raise ConfigError(f"@tool has no option {option!r}{nearest(option, _OPTIONS)}")
+            hint = nearest(option, _OPTIONS, "tool") or f"; it has {', '.join(_OPTIONS)}"
+            raise ConfigError(f"@tool has no option {option!r}{hint}")
     if fn is None:
         return functools.partial(_make, **options)
     return _make(fn, **options)
