@@ -261,6 +261,7 @@ _TOPICS = (
     "runtime",
     "sessions",
     "store",
+    "toolbox",
     "tools",
     "usage",
 )

@@ -19,6 +19,7 @@ from windlass import sessions as sessions
 from windlass import store as store
 from windlass import sync as sync
 from windlass import testing as testing
+from windlass import toolbox as toolbox
 from windlass import tools as tools
 from windlass import usage as usage
 from windlass.access.approval import ApprovalPolicy as ApprovalPolicy
