@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from windlass.models.base import Model
 from windlass.models.transport import base as transport_base
 
 settings.register_profile(
@@ -18,6 +19,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("windlass")
+
+# No test waits for the retry of a model of its own; what is waited by default is RETRY_DELAY.
+Model.retry_delay = 0.0
 
 
 def pytest_collection_finish() -> None:

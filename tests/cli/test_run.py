@@ -325,3 +325,51 @@ def test_nothing_shown_can_move_a_terminals_cursor(windlass, module):
     shown += windlass("sessions", "export", "s", "--format", "text").output
     assert "said" in shown and "result" in shown
     assert not set(shown) & set("\x1b\x07\x9b\r\u202e")
+
+
+TILL = """
+    def charge():
+        raise KeyError("ledger")
+
+    @w.tool
+    def pay() -> str:
+        '''Pay.'''
+        return charge()
+
+    w.llm_mock(tool_calls=[{"name": "pay", "arguments": {}}])
+    w.llm_mock(text="Sorry.")
+"""
+
+
+def test_traceback_of_a_tool_is_drawn_by_the_trace_and_printed_with_debug(windlass, module):
+    module("till", TILL)
+    module("same", TILL)
+    plain = windlass("run", "go", *MOCK, "--tools", "till:pay", "--session", "s1")
+    assert "KeyError: 'ledger'" in plain.stderr and "Traceback" not in plain.output
+    debug = windlass("--debug", "run", "go", *MOCK, "--tools", "same:pay", "--session", "s2")
+    assert "Traceback" in debug.stderr and "in charge" in debug.stderr
+    drawn = windlass("trace", "s1")
+    assert "in charge" in drawn.stdout and "   KeyError: 'ledger'" in drawn.stdout
+    assert "in charge" in windlass("trace", "s1", "--html", "-").stdout
+    [raised] = entries_of(windlass, "s1", "tool_result")
+    assert raised["traceback"].endswith("KeyError: 'ledger'")
+
+
+def entries_of(windlass, session: str, kind: str) -> list[dict]:
+    shown = json.loads(windlass("sessions", "show", session, "--json").stdout)
+    return [event for event in shown["events"] if event["kind"] == kind]
+
+
+def test_run_without_an_answer_has_null_as_its_output(windlass, module):
+    module(
+        "bad",
+        """
+        async def nothing(): "x"
+
+        w.llm_mock(error={"category": "auth", "message": "no key"})
+    """,
+    )
+    done = windlass("run", "hi", *MOCK, "--tools", "bad:nothing", "--json", code=1)
+    result = json.loads(done.stdout)
+    assert (result["output"], result["final_text"]) == (None, "")
+    assert result["error"]["category"] == "auth"

@@ -69,9 +69,10 @@ async def refund(ctx: w.ToolContext[None], id: int, amount: float) -> str:
 
 
 @w.tool
-async def fail(reason: str) -> str:
+async def fail(reason: str) -> w.ToolResult:
     """Always fails."""
-    raise RuntimeError(reason)
+    # what it raised would be on record with the paths of this machine
+    return w.ToolResult(content=f"RuntimeError: {reason}", is_error=True, outcome="error")
 
 
 async def run() -> tuple[MemoryStore, list[Request]]:

@@ -16,7 +16,6 @@ from tests.names import context
 from tests.option_areas import CHECKS, CONTEXT
 from windlass import events, seams
 from windlass.engine.keywords import LoopOptions
-from windlass.engine.model import has_context_limit
 from windlass.events import JournalEntry, kind_of
 from windlass.events import policy as events_policy
 from windlass.policies import context_callback
@@ -226,4 +225,4 @@ def test_the_policies_by_name_are_functions_of_a_policy():
         made = getattr(w, function)(author="host")
         assert type(made) is w.CompactionPolicy and made.author == "host" and made.preserve
     assert w.compaction_policy() == w.CompactionPolicy()
-    assert has_context_limit(scripted("x")) is False
+    assert "compaction" in [policy.name for policy in w.Agent(scripted("x")).plan.policies]

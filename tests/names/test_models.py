@@ -204,6 +204,11 @@ async def test_timeout_and_llm_retries(reachable: None):
         model = w.models.openai_chat("m", base_url=server.url, api_key="k")
         with pytest.raises(w.Timeout), pytest.warns(DeprecationWarning, match="with_retry"):
             await w.llm_call("go", model=model, timeout=0.05, llm_retries=1, llm_backoff_ms=1)
+        assert len(server.requests) == 1  # the whole call has so long
+    async with FakeOpenAI("hi", faults=faults) as server:
+        model = w.models.openai_chat("m", base_url=server.url, api_key="k", timeout=0.05)
+        with pytest.raises(w.Timeout), pytest.warns(DeprecationWarning, match="with_retry"):
+            await w.llm_call("go", model=model, llm_retries=1, llm_backoff_ms=1)
         assert len(server.requests) == 2
 
 

@@ -94,7 +94,7 @@ def test_there_is_no_loop_option_beyond_the_list():
 
 
 async def test_the_result_has_every_field():
-    out = await w.agent_loop("go", model=scripted(w.ServerError("x")))
+    out = await w.agent_loop("go", model=scripted(then=w.ServerError("x")))
     for field in heart.LLM_FIELDS:
         assert isinstance(getattr(out.llm, field), int)
     for field in heart.TOOLS_FIELDS:

@@ -46,7 +46,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "done_sentinel": "FIN",
     },
     "budget_exhausted": {"model": lambda: scripted(call("look")), "max_iterations": 1},
-    "provider_error": {"model": lambda: scripted(w.Overloaded("busy"))},
+    "provider_error": {"model": lambda: scripted(then=w.Overloaded("busy"))},
     "cancelled": {"model": lambda: scripted("x", delay=60), "abort": 1},
     "cancelling": {"model": lambda: scripted(call("stubborn")), "abort": 1},
     "suspended": {"model": lambda: scripted(call("ask"))},

@@ -146,16 +146,25 @@ def _requests_can_be_rebuilt(
     entries: Sequence[JournalEntry], sent: Sequence[w.Request], *, text: bool
 ) -> None:
     rebuilt = iter(requests_of(entries))
-    seen = iter(sent)
+    at = 0
     for entry in entries:
         if type(entry) is ReplyFailed:
-            next(seen)
+            at = _skip_attempts(sent, at, entry.attempts)
         elif type(entry) is Replied:
-            ours, theirs = next(rebuilt), next(seen)
+            ours, theirs = next(rebuilt), sent[at]
+            at = _skip_attempts(sent, at, entry.attempts)
             ours = as_text(ours) if text else ours
             assert list(ours.messages) == list(theirs.messages), "I6: other messages were sent"
             assert ours.frame == theirs.frame, "I6: another frame was sent"
             assert ours.tail == theirs.tail, "I6: another tail was sent"
+
+
+def _skip_attempts(sent: Sequence[w.Request], at: int, attempts: int) -> int:
+    """Return the place after a request and what was sent of it again."""
+    first, last = sent[at], min(at + attempts, len(sent))
+    while at < last and list(sent[at].messages) == list(first.messages):
+        at += 1
+    return at
 
 
 async def written(store: Store, session_id: str, entries: Sequence[JournalEntry]) -> None:

@@ -112,7 +112,7 @@ async def test_a_loop_is_said_before_the_run_ends():
 
 
 async def test_an_error_is_said_and_the_run_is_done_all_the_same():
-    events = await told(w.Agent(scripted(w.RateLimited("slow down"))))
+    events = await told(w.Agent(scripted(then=w.RateLimited("slow down"))))
     assert [event.type for event in events] == ["error", "done"]
     assert isinstance(events[0].data, w.RateLimited)
     assert events[1].data.status == "provider_error"

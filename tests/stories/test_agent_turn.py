@@ -55,7 +55,7 @@ async def test_a_stalled_turn_says_who_called_the_judge():
 
 
 async def test_a_turn_that_broke_off_has_not_ended():
-    out = await w.agent_turn("go", model=scripted(w.Overloaded("busy")))
+    out = await w.agent_turn("go", model=scripted(then=w.Overloaded("busy")))
     assert out.status == "provider_error"
     [only] = out.iterations
     assert (only.started, only.ended, only.tool_count, only.prose_chars) == (

@@ -76,7 +76,7 @@ async def test_a_reached_limit_is_an_event():
 
 
 async def test_a_failed_model_call_is_no_turn():
-    model = scripted(w.Overloaded("busy"))
+    model = scripted(then=w.Overloaded("busy"))
     out = await w.agent_loop("go", model=model)
     assert (out.status, out.llm.iterations) == ("provider_error", 0)
     assert any(isinstance(e, ReplyFailed) for e in out.entries)

@@ -98,7 +98,7 @@ async def test_calls_of_a_model_that_does_not_stream_are_in_the_stream_too():
 
 async def test_a_stream_raises_what_the_call_raised():
     with pytest.raises(w.Overloaded):
-        async for _ in w.llm_stream("go", model=scripted(w.Overloaded("busy"))):
+        async for _ in w.llm_stream("go", model=scripted(then=w.Overloaded("busy"))):
             pass
 
 
@@ -155,11 +155,11 @@ async def test_missing_ids_and_usage_are_filled_in():
 
 
 async def test_errors_are_served_and_the_call_is_recorded_all_the_same():
-    w.llm_mock(error={"category": "rate_limit", "message": "slow down"})
+    w.llm_mock(error={"category": "rate_limit", "message": "slow down"}, match="*go*")
     with pytest.raises(w.RateLimited, match="slow down"):
         await said("go")
-    [seen] = w.llm_mock_calls()
-    assert seen.messages == [{"role": "user", "content": "go"}]
+    seen, *again = w.llm_mock_calls()
+    assert len(again) == 2 and seen.messages == [{"role": "user", "content": "go"}]
     assert (seen.system, seen.tools) == (None, None)
 
 

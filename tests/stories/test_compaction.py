@@ -567,7 +567,7 @@ async def test_the_writer_gets_no_tools_and_its_tokens_count():
     assert out.llm.iterations == len(asked(model))
 
 
-@pytest.mark.parametrize("notes", [w.ServerError("down"), "", "  "])
+@pytest.mark.parametrize("notes", [w.BadRequest("down"), "", "  "])
 async def test_a_writer_that_fails_leaves_the_short_form(notes: Any):
     model = busy(20, notes=notes)
     out = await w.agent_loop(TASK, model=model, tools=[note], compact_threshold=120)

@@ -197,7 +197,7 @@ def test_a_reply_that_fails_takes_its_early_reads_with_it():
     log: list[str] = []
 
     async def told() -> None:
-        model = Slow(asked("look", "a"), w.Overloaded("busy"))
+        model = Slow(asked("look", "a"), w.BadRequest("busy"))
         out, _ = await timed(w.Agent(model, tools=[reading("look", 9, log)]))
         assert (out.status, log) == ("provider_error", ["look", "look cancelled"])
         await kept(out, None)

@@ -241,7 +241,7 @@ async def test_arguments_are_checked_as_strictly_as_one_wants(scope: w.Runtime):
 
 
 async def test_a_model_that_fails_raises_its_own_error(scope: w.Runtime):
-    w.llm_mock(error={"category": "rate_limit", "message": "slow down"})
+    w.llm_mock(error={"category": "rate_limit", "message": "slow down"}, match="*go*")
     with pytest.raises(w.RateLimited):
         await scope.models.generate("go", provider="mock", llm_caller=w.default_llm_caller())
 

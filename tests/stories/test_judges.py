@@ -660,7 +660,7 @@ async def test_a_huge_conversation_is_shown_in_part():
 
 
 async def test_a_judge_that_fails_ends_the_run_as_a_provider_error():
-    model = scripted("x", errors.Overloaded("busy"))
+    model = scripted("x", then=errors.Overloaded("busy"))
     out = await w.agent_loop("go", model=model, done_judge=True)
     assert (out.status, out.stop_reason) == ("provider_error", "overloaded")
     assert out.done_judge["invocations"] == 0

@@ -104,14 +104,16 @@ def bound(model: Any) -> Any:
     return model
 
 
-async def test_it_is_on_by_itself_for_a_model_with_a_window_and_not_for_one_without():
-    for make, hides in ((bound, True), (lambda model: model, False)):
+async def test_it_is_on_by_itself_in_agent_loop_and_for_an_agent_that_asks():
+    for make in (bound, lambda model: model):
         out = await w.agent_loop("go", model=make(scripted(*adds(6), "x")), tools=[add, look])
-        assert bool(narrowed(out)) is hides
+        assert narrowed(out)
         out = await w.Agent(make(scripted(*adds(6), "x")), tools=[add, look]).run("go")
-        assert bool(narrowed(out)) is hides
-        agent = w.Agent(make(scripted(*adds(6), "x")), tools=[add, look], compaction=False)
-        assert bool(narrowed(await agent.run("go"))) is hides
+        assert not narrowed(out)
+        agent = w.Agent(
+            make(scripted(*adds(6), "x")), tools=[add, look], tool_surface_narrowing=True
+        )
+        assert narrowed(await agent.run("go"))
 
 
 @pytest.mark.parametrize("off", [False, {"enabled": False}])
@@ -135,7 +137,8 @@ async def test_it_can_be_turned_off(off: Any):
 )
 def test_a_run_that_has_no_use_for_it_does_not_have_it(tools: Any, options: Any):
     def policies(**more: Any) -> list[str]:
-        agent = w.Agent(bound(scripted("x")), tools=tools, **more)
+        asked = {"tool_surface_narrowing": True, **more}
+        agent = w.Agent(bound(scripted("x")), tools=tools, **asked)
         return [policy.name for policy in agent.plan.policies]
 
     assert "tool_surface_narrowing" not in policies(**options)
@@ -509,10 +512,12 @@ async def test_an_impossible_value_is_refused(value: Any, words: str):
     assert not model.requests
 
 
-async def test_nothing_happens_for_none():
+async def test_none_is_the_default():
     model = scripted(*adds(7), "done")
     out = await w.agent_loop("go", model=model, tools=[add, look], tool_surface_narrowing=None)
-    assert narrowed(out) == []
+    assert narrowed(out)
+    agent = w.Agent(scripted(*adds(7), "done"), tools=[add, look], tool_surface_narrowing=None)
+    assert narrowed(await agent.run("go")) == []
 
 
 # --------------------------------------------------------------------------- on every wire

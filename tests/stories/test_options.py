@@ -375,7 +375,7 @@ async def test_a_loop_result_as_plain_data(tmp_path: Path):
 
 async def test_a_provider_error_says_everything():
     error = w.RateLimited("slow down", provider="acme", model="m1", code="rl_1")
-    out = await w.agent_loop("go", model=scripted(call("add", a=1, b=1), error), tools=[add])
+    out = await w.agent_loop("go", model=scripted(call("add", a=1, b=1), then=error), tools=[add])
     assert (out.status, out.stop_reason) == ("provider_error", "rate_limit")
     assert out.error == {
         "category": "rate_limit",
@@ -393,7 +393,7 @@ async def test_a_provider_error_says_everything():
     assert caught.value.session_id == out.session_id
     assert caught.value.trace["iterations"] == 1
     text = await w.agent_loop(
-        "go", model=scripted(w.ServerError("x")), tools=[add], tool_format="text"
+        "go", model=scripted(then=w.ServerError("x")), tools=[add], tool_format="text"
     )
     assert text.error is not None
     assert (text.error["tool_format"], text.error["after_tool_result"]) == ("text", False)

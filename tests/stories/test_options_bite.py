@@ -229,7 +229,7 @@ async def test_a_provider_may_have_tiers_of_its_own(tiers: Path):
 
 
 async def test_nothing_to_say_is_enough_to_go_on_with_a_session():
-    await w.agent_loop("go", model=scripted(w.Overloaded("later")), session_id="s")
+    await w.agent_loop("go", model=scripted(then=w.Overloaded("later")), session_id="s")
     out = await w.agent_loop([], model=scripted("Here I am."), session_id="s")
     assert out.final_text == "Here I am."
     with pytest.raises(w.ConfigError, match="empty"):

@@ -62,7 +62,7 @@ async def test_a_reminder_is_not_used_up_by_a_call_that_failed():
             run.say("careful now", "hint", ttl=1)
             return w.TryAgain()
 
-    model = scripted(w.Overloaded("busy"), call("note", text="x"), "ok")
+    model = scripted(w.BadRequest("busy"), call("note", text="x"), "ok")
     out = await w.agent_loop("go", model=model, tools=[note], policies=[Clock()])
     assert [[m.text for m in r.tail] for r in model.requests] == [
         ["it is Tuesday"],
@@ -295,7 +295,7 @@ async def test_a_policy_that_never_gives_up_does_not_hold_the_run() -> None:
         async def on_model_error(self, run: w.Run, error: w.ModelError) -> w.TryAgain:
             return w.TryAgain()
 
-    model = scripted(*[w.Overloaded("full")] * 50)
+    model = scripted(*[w.BadRequest("full")] * 50)
     out = await w.Agent(model, policies=[Stubborn()]).run("go")
-    assert (out.status, out.stop_reason) == ("provider_error", "overloaded")
+    assert (out.status, out.stop_reason) == ("provider_error", "bad_request")
     assert len(model.requests) < 20

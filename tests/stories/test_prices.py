@@ -10,7 +10,7 @@ import pytest
 import windlass as w
 from windlass.callers import compose, default_llm_caller
 from windlass.engine.environment import current_environment
-from windlass.errors import Overloaded, ServerError, StreamBroken
+from windlass.errors import BadRequest, Overloaded, ServerError, StreamBroken
 from windlass.loop.spend import spending_of
 from windlass.store import open_store
 from windlass.testing import call, scripted
@@ -336,13 +336,13 @@ async def test_calls_that_fail_before_a_fallback_have_a_row():
 
 
 async def test_a_cheap_reply_is_paid_for_when_the_better_model_fails():
-    cheap, dear = Metered("cheap", 1.0), Metered("dear", 1.0, ServerError("down"), says="")
+    cheap, dear = Metered("cheap", 1.0), Metered("dear", 1.0, BadRequest("down"), says="")
     async with w.Runtime(store="memory:", environ={}) as runtime:
         caller = w.with_escalation(dear, on_reply=lambda reply: True)
-        with pytest.raises(ServerError):
+        with pytest.raises(BadRequest):
             await w.llm_call("hi", model=cheap, llm_caller=caller, max_tokens=99)
         rows = await runtime.store.calls()
-    assert [(row.model, row.outcome) for row in rows] == [("cheap", "ok"), ("dear", "server_error")]
+    assert [(row.model, row.outcome) for row in rows] == [("cheap", "ok"), ("dear", "bad_request")]
     assert runtime.ledger.usd == pytest.approx(100e-6)
 
 

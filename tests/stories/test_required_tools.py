@@ -149,7 +149,7 @@ async def test_an_end_that_is_worse_stays_as_it_is(how: str):
         abort.abort()
         return "x"
 
-    reply = errors.Overloaded("busy") if how == "provider_error" else stop
+    reply = errors.BadRequest("busy") if how == "provider_error" else stop
     out = await w.agent_loop(
         "go", model=scripted(reply), tools=[note], require_successful_tools=["note"], abort=abort
     )

@@ -65,7 +65,7 @@ async def test_what_cannot_be_proved_is_not_taken(lie: str):
 
 NO_PADS = [
     "I would rather not.",
-    "",
+    " ",
     "{}",
     '{"goals": "x"}',
     '{"facts": []}',

@@ -422,7 +422,7 @@ async def test_replay_of_a_call_to_an_unknown_tool_names_the_tools_of_turns_only
 # --------------------------------------------------------------------------- killed
 
 
-@pytest.mark.parametrize("pad", [HOUSE, "no", LIE, w.ServerError("x")])
+@pytest.mark.parametrize("pad", [HOUSE, "no", LIE, w.BadRequest("x")])
 @pytest.mark.parametrize("options", [{}, {"reorganize_every": 1, "schema_retries": 2}])
 async def test_killed_anywhere_it_goes_on_with_the_same_requests(pad: Any, options: dict[str, Any]):
     def agent() -> tuple[w.Agent[Any, Any], ScriptedModel]:

@@ -160,7 +160,7 @@ async def test_a_run_that_could_not_begin_leaves_the_session_free():
 
 
 async def test_a_failed_model_call_leaves_the_session_usable():
-    out = await w.Agent(scripted(w.ServerError("oops"))).run("go", session_id="s")
+    out = await w.Agent(scripted(then=w.ServerError("oops"))).run("go", session_id="s")
     assert (out.status, out.stop_reason) == ("provider_error", "server_error")
     assert any(isinstance(e, ReplyFailed) for e in out.entries)
     model = scripted("fine")

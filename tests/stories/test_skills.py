@@ -1047,7 +1047,7 @@ async def test_a_call_that_is_made_again_is_not_matched_again():
         async def on_model_error(self, run: Any, error: Exception) -> Any:
             return w.TryAgain()
 
-    model = scripted(w.Overloaded("busy"), call("note", text="x"), w.Overloaded("busy"), "ok")
+    model = scripted(w.BadRequest("busy"), call("note", text="x"), w.BadRequest("busy"), "ok")
     out = await w.agent_loop(
         TASK,
         model=model,

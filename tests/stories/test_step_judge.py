@@ -161,7 +161,7 @@ async def test_a_confidence_that_is_no_number_is_none(value: Any):
 
 
 async def test_a_judge_that_fails_lets_the_step_pass():
-    model = scripted(call("note", text="x"), errors.Overloaded("busy"), "ok", PASS)
+    model = scripted(call("note", text="x"), errors.BadRequest("busy"), "ok", PASS)
     out = await w.agent_loop("go", model=model, tools=[note], step_judge={}, **LONG)
     first = of(out, StepJudgeDecision)[0]
     assert (first.verdict, first.error, first.skipped) == (None, "busy", False)

@@ -238,7 +238,7 @@ async def test_failures_have_a_type(spans: Recorded):
         """Broken."""
         raise RuntimeError("the customer's name is in here")
 
-    model = scripted(call("broken"), errors.RateLimited("slow down, customer"))
+    model = scripted(call("broken"), then=errors.RateLimited("slow down, customer"))
     out = await w.Agent(model, tools=[broken]).run("go")
     assert out.status == "provider_error"
     tool = spans.one("execute_tool broken")

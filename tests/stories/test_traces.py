@@ -102,7 +102,7 @@ async def test_what_else_a_model_is_asked_for_has_its_phase():
 
 async def test_a_model_call_that_fails_is_traced():
     spans: list[w.TraceEvent] = []
-    await named(scripted(w.RateLimited("slow"))).run("go", on_trace=spans.append)
+    await named(scripted(then=w.RateLimited("slow"))).run("go", on_trace=spans.append)
     [span] = spans
     assert (span.type, span.is_error, span.turn, span.tokens) == ("llm_call", True, 1, w.Usage())
 

@@ -252,7 +252,7 @@ async def test_a_run_that_did_not_come_to_an_answer_has_none(status: str):
     brake = w.Abort()
     if status == "cancelled":
         brake.abort("no")
-    model = scripted(call("ask") if status == "suspended" else w.ServerError("down"))
+    model = scripted(call("ask") if status == "suspended" else w.BadRequest("down"))
     out = await w.Agent(model, tools=[ask], output=Invoice, abort=brake).run("go")
     assert out.status == status
     with pytest.raises(w.OutputMissing, match=status):

@@ -20,6 +20,9 @@ class Scope:
     def progress(self, call_id: str, data: Any) -> None:
         self.seen.append((call_id, data))
 
+    def keep_error(self, call_id: str, error: BaseException) -> None:
+        self.seen.append((call_id, error))
+
     async def commit(self, call_id: str, body: Callable[[Any], Any]) -> Any:
         return body("tx")
 

@@ -64,6 +64,9 @@ class _NotBegun:
         """Refuse a retry: there is no call."""
         return False
 
+    def keep_error(self, call_id: str, error: BaseException) -> None:
+        """Ignore an error: there is no call."""
+
     async def commit(self, call_id: str, body: Callable[[Any], Any]) -> Any:
         """Refuse a commit: there is no call."""
         raise RuntimeError("only a tool call can commit")

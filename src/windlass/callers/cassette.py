@@ -27,7 +27,7 @@ class TapedModel(Cassette):
 
     def __init__(self, tape: Tape, model: Model) -> None:
         super().__init__(tape, model)
-        self.remote = model.remote  # an error on tape is tried again as it was when it happened
+        self.remote, self.retries_calls = model.remote, model.retries_calls
 
     @property
     def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 
 from windlass import seams
 from windlass.callers.caller import Layer
-from windlass.callers.common import Other, other, with_price
+from windlass.callers.common import Other, other, who, with_price
 from windlass.callers.contract import call_of
 from windlass.callers.options import function, takes_a_dict
 from windlass.errors import ConfigError
@@ -22,6 +23,8 @@ from windlass.models.meter import begin_request, receive_reply, set_aside
 from windlass.models.wrappers.base import EmitTracker, Holding
 from windlass.usage import Usage
 
+log = logging.getLogger("windlass.models")
+
 
 class Escalating(Holding):
     """A model with a better one above it."""
@@ -30,6 +33,7 @@ class Escalating(Holding):
         super().__init__(model)
         self.better, self.layer = better, layer
         self.remote = model.remote or better.remote
+        self.retries_calls = model.retries_calls and better.retries_calls
 
     @property
     def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -66,6 +70,7 @@ class Escalating(Holding):
     async def _escalate(self, request: Request, emit: Emit) -> Response:
         """Call the better model, at its own price."""
         better = self.better
+        log.info("%s: escalating to %s", who(self.model), who(better))
         request = await begin_request(better, request)
         response = await better.respond(request, emit)
         return with_price(better, request, response, "escalation")

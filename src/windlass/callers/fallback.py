@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from windlass.callers.common import (
     with_price,
 )
 from windlass.callers.options import categories, takes_a_dict
-from windlass.errors import ConfigError, ModelError
+from windlass.errors import ConfigError, ModelError, error_text
 from windlass.events import StreamRestarted
 from windlass.json_types import is_sequence
 from windlass.models.base import Emit, Model, Request, Response
@@ -39,6 +40,9 @@ FALL = frozenset(
 )
 
 
+log = logging.getLogger("windlass.models")
+
+
 class FallingBack(Holding):
     """A model with fallbacks."""
 
@@ -47,6 +51,7 @@ class FallingBack(Holding):
         self.models = (model, *others)
         self.on = on
         self.remote = any(one.remote for one in self.models)
+        self.retries_calls = all(one.retries_calls for one in self.models)
 
     @property
     def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -71,6 +76,13 @@ class FallingBack(Holding):
                 errors.append(error)
                 if is_final(error) or error.category not in self.on or not left:
                     break
+                log.info(
+                    "%s failed (%s: %s); falling back on %s",
+                    who(model),
+                    error.category,
+                    error_text(error, 300),
+                    who(self.models[len(errors)]),
+                )
                 fail_request(error, book=True)
                 if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))

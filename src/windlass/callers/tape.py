@@ -165,7 +165,10 @@ class Cassette(Model):
         if model is not None:
             self.provider, self.name = model.provider, model.name
             self.native_tools, self.context_window = model.native_tools, model.context_window
+            # An error on tape is tried again as it was when it happened, without its waits.
+            self.retry_delay = model.retry_delay if tape.recording else 0.0
         elif tape.replies:
+            self.retry_delay = 0.0
             self.provider, _, self.name = tape.replies[0].model.partition(":")
 
     def wrap(self, model: Model) -> Cassette:

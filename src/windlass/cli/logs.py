@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from windlass.cli.text import clean, one_line
+
+_TOOLS = "windlass.tools"
 
 
 @contextmanager
 def on_stderr() -> Generator[None]:
     """Show warnings while a command runs; `tell_all` shows the rest."""
-    library, root, handler = logging.getLogger("windlass"), logging.getLogger(), _Handler()
-    level = library.level
+    root, handler = logging.getLogger(), _Handler()
     root.addHandler(handler)
     try:
         yield
     finally:
         root.removeHandler(handler)
-        library.setLevel(level)
 
 
-def tell_all() -> None:
-    """Show all log records, with tracebacks."""
-    logging.getLogger("windlass").setLevel(logging.DEBUG)
+def tell_all() -> Callable[[], None]:
+    """Show all log records, with tracebacks; return what ends that."""
+    library = logging.getLogger("windlass")
+    level = library.level
+    library.setLevel(logging.DEBUG)
+    return lambda: library.setLevel(level)
+
+
+def _shows_all() -> bool:
+    return logging.getLogger("windlass").level == logging.DEBUG
 
 
 class _Handler(logging.Handler):
@@ -48,6 +55,8 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, with --debug also its traceback."""
+        if record.name == _TOOLS and not _shows_all():
+            return  # the view shows what a failed call answered
         try:
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
@@ -61,7 +70,7 @@ class _Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format the line."""
         head = f"windlass: {record.levelname.lower()}: "
-        if logging.getLogger("windlass").level != logging.DEBUG:
+        if not _shows_all():
             return head + one_line(record.getMessage())
         text = head + record.getMessage()
         if record.exc_text is None and record.exc_info:

@@ -117,7 +117,7 @@ class Commands(LazyGroup):
 def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta[DEBUG] = True  # seen by the groups above it too
-        tell_all()
+        ctx.call_on_close(tell_all())
 
 
 debug_option = click.option(

@@ -16,9 +16,7 @@ from windlass.engine.limit_options import LimitOptions, with_profile
 from windlass.engine.model import (
     build_settings,
     check_tool_choice,
-    has_context_limit,
     model_resolver,
-    needs_native_repair,
     resolve_model,
     with_defaults,
     with_retries,
@@ -164,30 +162,28 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     model_options = ModelOptions.read(values)
     model = resolve_model(model_options)
     values = with_defaults(values, model)
-    repairs = needs_native_repair(model, values)
     model = with_retries(model, model_options)
     model.check()
     tools = as_tools(_resolve_names(ToolOptions.read(values).tools, values))
     recipe = _Recipe(given, values, system, door, model, model_options, tools)
     key = _key_of(recipe)
     if key is None:
-        return _build(recipe, repairs).plan
+        return _build(recipe).plan
     built = _shared_plans.get(key)
     if built is None:
-        built = _build(recipe, repairs)
+        built = _build(recipe)
         if not built.is_shared:
             return built.plan
         if len(_shared_plans) >= _MOST_SHARED:
             _shared_plans.clear()
         _shared_plans[key] = built
-    return built.plan.of(with_tool_format(model, built.mode, repairs))
+    return built.plan.of(with_tool_format(model, built.mode))
 
 
 def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:
     """Return all that a plan depends on beside its model; None for what may change unseen."""
     model, caps = recipe.model, id(recipe.model.capabilities)
     key: list[object] = [recipe.door, recipe.system, caps, model.provider, model.native_tools]
-    key.append(has_context_limit(model))
     for tool in recipe.tools:
         if tool.annotations:  # flow control reads them, and a program may change them
             return None
@@ -202,7 +198,7 @@ def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:
     return tuple(key)
 
 
-def _build(recipe: _Recipe, repairs: bool) -> _Built:
+def _build(recipe: _Recipe) -> _Built:
     values, door, model = recipe.values, recipe.door, recipe.model
     groups = _read_groups(values, recipe.model_options)
     caps, options, agent = model.capabilities, groups.tools, groups.agent
@@ -223,7 +219,7 @@ def _build(recipe: _Recipe, repairs: bool) -> _Built:
     if answer is not None:
         model = answer.wrap(model)
     called = _choose_mode(options, model, has_tools=True) if has_progress else mode
-    formatted = with_tool_format(model, called, repairs)
+    formatted = with_tool_format(model, called)
     limits, turns = _choose_limits(values, groups.limits, door)
     effects = _choose_effects(values)
     ctx = BuildContext(
@@ -232,7 +228,6 @@ def _build(recipe: _Recipe, repairs: bool) -> _Built:
         tools=frame.tools,
         given_tools=recipe.tools,
         mode=mode,
-        is_bounded=has_context_limit(model),
         caps=caps,
         limits=limits,
         turns=turns,

@@ -434,11 +434,15 @@ class _LogFilter(logging.Filter):
 
 
 _log_filter = _LogFilter()
-for _name in (
+for _name in (  # a filter does not see what child loggers log
     "windlass",
-    "windlass.store",
+    "windlass.audit",
+    "windlass.loop",
+    "windlass.models",
     "windlass.server",
-):  # a filter does not see what child loggers log
+    "windlass.store",
+    "windlass.tools",
+):
     logging.getLogger(_name).addFilter(_log_filter)
 
 

@@ -106,10 +106,6 @@ def _runs_commands(ctx: BuildContext) -> bool:
     return any(["uses_sandbox" in tool.annotations for tool in ctx.given_tools])
 
 
-def _is_bounded(ctx: BuildContext) -> bool:
-    return ctx.is_bounded
-
-
 def _reads_text_calls(ctx: BuildContext) -> bool:
     return ctx.reads_text_calls
 
@@ -119,7 +115,7 @@ def _has_model_caller(ctx: BuildContext) -> bool:
 
 
 def _may_narrow(ctx: BuildContext) -> bool:
-    return ctx.is_bounded and len(ctx.tools) > 1
+    return ctx.door == "agent_loop" and len(ctx.tools) > 1
 
 
 def _replaces(*ids: str) -> Condition:
@@ -172,7 +168,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.skills"),
     # before whatever shapes a request: these change what all others see
     Feature("policies.context_strategy"),  # in place of compaction
-    Feature("policies.compaction", _is_bounded, is_shared=True),
+    Feature("policies.compaction", _always, is_shared=True),
     # after skills, for it narrows what they leave; after what cuts the view: it goes along with that
     Feature("policies.tool_narrowing", _may_narrow, is_shared=True),
     Feature(  # it writes down which tools are left
@@ -191,7 +187,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     # after all who may have said something
     Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue", ("prompts",)),
     Feature("policies.closing_answer"),
-    Feature("policies.quoted_calls", _reads_text_calls),
+    Feature("policies.quoted_calls", _reads_text_calls, is_shared=True),
     # last: after_tool runs in reverse, so it cuts first
     Feature("policies.result_cap", _always, is_shared=True),
 )

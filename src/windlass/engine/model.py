@@ -25,10 +25,14 @@ from windlass.models.base import Model, Settings
 from windlass.models.reasoning import Task, Wish, choose
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.scope import environ
+from windlass.models.wrappers.native_tools import Native
+from windlass.models.wrappers.retry import Retrying
 from windlass.options.checks import no_key
 from windlass.options.group import Values
 from windlass.options.parse import check_option
 from windlass.policies.build import Mode, ModelResolver
+
+RETRIES: Final = 2  # of a failed model call, where no option says how many
 
 
 def resolve_model(options: ModelOptions) -> Model:
@@ -98,46 +102,29 @@ def check_tool_choice(choice: str | JsonObject | None, names: Sequence[str]) -> 
         raise ConfigError('tool_choice="required" needs tools to choose from')
 
 
-def has_context_limit(model: Model) -> bool:
-    """Return whether the model's context is limited; a local one without a limit is not."""
-    return model.remote or model.context_window is not None or model.provider == "mock"
-
-
 def with_retries(model: Model, options: ModelOptions) -> Model:
-    """Wrap the model in the caller of the options, and in retries where they can help."""
+    """Wrap the model in the caller of the options, and in retries unless it has its own."""
     if options.llm_caller is not None:
         from windlass.callers.caller import as_caller
 
         model = as_caller(options.llm_caller).around(model)
-    retries = options.llm_retries
-    if model.remote or retries is not None:
-        from windlass.models.wrappers.retry import Retrying
-
-        # a network fails now and then; what runs in this process does not, nor what is retried already
-        retries = 2 if retries is None else retries
-        delay = options.llm_backoff_ms
-        model = Retrying(model, retries + 1, base_delay=2.0 if delay is None else delay / 1000)
-    return model
+    retries, delay = options.llm_retries, options.llm_backoff_ms
+    if retries is None:
+        if model.retries_calls:
+            return model
+        retries = RETRIES
+    seconds = model.retry_delay if delay is None else delay / 1000
+    return Retrying(model, retries + 1, base_delay=seconds)
 
 
-def needs_native_repair(model: Model, values: Values) -> bool:
-    """Return whether the model may use its native tools in another way than they are meant.
-
-    What runs in this process does not.
-    """
-    return model.remote or model.provider == "mock" or "native_tool_fallback" in values
-
-
-def with_tool_format(model: Model, mode: Mode, repairs: bool) -> Model:
+def with_tool_format(model: Model, mode: Mode) -> Model:
     """Return the model as this way of calling tools needs it."""
+    if mode == "native":
+        return Native(model)
     if mode == "text":
         from windlass.models.wrappers.text_tools import TextTools
 
         return TextTools(model)
-    if repairs and mode == "native":
-        from windlass.models.wrappers.native_tools import Native
-
-        return Native(model)
     return model
 
 

@@ -305,7 +305,7 @@ class SettingOptions(OptionGroup, frozen=True, kw_only=True):
     stream: Annotated[bool | None, Option(boolean)] = None
     """Whether the reply is read while it comes."""
     timeout: Annotated[float | None, Option(optional(number(0)))] = None
-    """Seconds that a model call may take; given to a run: those of the whole run."""
+    """Seconds that a model call may take, with its retries; given to a run: those of the whole run."""
     task_kind: Annotated[str | None, Option(optional(text))] = None
     """What the call is for, in the record."""
 

@@ -31,7 +31,7 @@ from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
 from windlass.models.history import is_text_call
 from windlass.models.meter import EMPTY
-from windlass.output.missing import WITHOUT_OUTPUT, Ending, build_output_missing
+from windlass.output.error import WITHOUT_OUTPUT, Ending, build_output_missing
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
 from windlass.policies.preview.plan import plan_in

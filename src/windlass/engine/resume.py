@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -32,6 +33,9 @@ from windlass.loop.spend import read_children
 from windlass.loop.verdict import Outcome
 from windlass.policies.preview.mode import as_begun
 from windlass.store.base import Journal, Store
+
+log = logging.getLogger("windlass.loop")
+_RESUMED: Final = "session %s: run %s resumed at stage %s, attempt %d"
 
 
 async def resume_run(
@@ -87,6 +91,7 @@ async def resume_run(
         per = request.environment.ledger.period
         if state.has_lost_calls or (state.driving and per is not None):
             await request.environment.store.release_calls(run.session_id)
+        log.info(_RESUMED, session_id, run.run_id, stage, attempt)
         run.interruption = give_up(run, state, at, attempt, run.plan.resume_attempts)
         return Start(run, at, finish)
     except BaseException:

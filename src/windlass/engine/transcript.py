@@ -282,8 +282,8 @@ def _read_execution(reader: _Reader, entry: ToolResulted) -> None:
 
 def _call(entry: ToolIntended | ToolResulted) -> dict[str, Any]:
     data = _without_kind(entry)
-    data.pop("result", None)
-    data.pop("tool", None)
+    for name in ("result", "tool", "traceback"):
+        data.pop(name, None)
     return data
 
 

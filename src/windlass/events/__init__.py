@@ -270,6 +270,7 @@ class ToolResulted(Entry, tag="tool_result", frozen=True):
     result: ToolResult
     duration_ms: float = 0.0
     coerced: tuple[str, ...] = ()
+    traceback: str | None = None  # of what the tool raised; for people, never for the model
 
 
 class ToolShown(Entry, tag="tool_shown", frozen=True):

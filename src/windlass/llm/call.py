@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, 
 
 import msgspec
 
+from windlass import seams
 from windlass.engine.transcript import events_of, told_by
 from windlass.errors import StreamBroken
 from windlass.events import JournalEntry, LiveEvent, StreamRestarted, TextDelta, ToolCallReady
@@ -16,7 +17,7 @@ from windlass.llm.request import PreparedCall, prepare
 from windlass.llm.scope import ask_once
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
-from windlass.models.base import Emit, Model, Response, silent
+from windlass.models.base import Emit, Model, Request, Response, silent
 from windlass.options.parse import merge_options
 from windlass.options.signature import show_options
 from windlass.usage import NO_USAGE, Usage
@@ -287,7 +288,7 @@ show_options(llm_stream, "take_call_options")
 async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult[Any]:
     """Make the call, repeated until its answer fits, and return the result."""
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
-    who = prepared.who
+    who, started = prepared.who, seams.monotonic()
     if wanted is None:
         response = await ask_once(model, request, emit, who)
         return _result(prepared, response, response.usage, paid_for(model, response))
@@ -295,7 +296,8 @@ async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult[Any]
     usage, cost, attempt = NO_USAGE, 0.0, 1
     while True:
         purpose = "schema_retry" if attempt > 1 else None
-        response = await ask_once(model, request, emit, who, purpose)
+        left = _limit_time(request, started) if attempt > 1 else request
+        response = await ask_once(model, left, emit, who, purpose)
         usage, cost = usage + response.usage, cost + paid_for(model, response)
         reading = wanted.read(response)
         if not reading.problems:
@@ -303,6 +305,17 @@ async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult[Any]
         if attempt > wanted.retries:
             raise wanted.to_error(reading, attempt)
         request, attempt = wanted.again(request, reading), attempt + 1
+
+
+def _limit_time(request: Request, started: float) -> Request:
+    """Return the request with the time that is left of the call's `timeout`."""
+    frame = request.frame
+    seconds = frame.settings.timeout
+    if seconds is None:
+        return request
+    left = max(0.0, seconds - (seams.monotonic() - started))
+    settings = msgspec.structs.replace(frame.settings, timeout=left)
+    return msgspec.structs.replace(request, frame=msgspec.structs.replace(frame, settings=settings))
 
 
 def paid_for(model: Model, response: Response) -> float:

@@ -28,7 +28,7 @@ from windlass.models.base import silent
 from windlass.store.view import ViewFold
 from windlass.tools.arguments.validate import unparsable
 from windlass.tools.handlers import own
-from windlass.tools.result import timed_out
+from windlass.tools.result import format_traceback, timed_out
 from windlass.tools.tool import Parked, PreparedArguments, Tool, ToolContext
 
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
@@ -389,7 +389,10 @@ def settle(
             refusal = refusal_by_tool(ready, result, run.caller_name)
             record(refusal)
             run.emit(audit_event(refusal))
-        record(ToolResulted(call_id, name, outcome, result, took, coerced))
+        raised = None
+        if calls.errors and (error := calls.errors.pop(call_id, None)) is not None:
+            raised = _describe_error(run, error) if result.is_error else None
+        record(ToolResulted(call_id, name, outcome, result, took, coerced, raised))
     if run.emit is not silent:
         if call_id in calls.committed:  # its record was stored with its effect; nobody saw it yet
             took = calls.durations_ms.pop(call_id, 0.0)
@@ -419,6 +422,12 @@ def _show_unchanged(run: Run, turn: Turn) -> bool:
                 return False
         shown[call_id] = result
     return True
+
+
+def _describe_error(run: Run, error: BaseException) -> str:
+    """Format the traceback of what a tool raised, without secrets."""
+    text = format_traceback(error)
+    return text if run.redactor is None else run.redactor.text(text)
 
 
 async def _show(run: Run, turn: Turn) -> Stop | None:

@@ -6,6 +6,7 @@ Whatever happens meanwhile: a store that fails, somebody who cancels once more, 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from windlass.errors import (
@@ -27,6 +28,9 @@ from windlass.loop.run import Run
 from windlass.loop.sinks import log
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend, Verdict
 from windlass.tools.tool import Tool
+
+_log = logging.getLogger("windlass.loop")
+_ENDED = "session %s: run %s ended as %s (%s) after %d turns%s"
 
 
 def stop_for_error(run: Run, error: BaseException) -> Stop:
@@ -90,6 +94,7 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
         except (Exception, asyncio.CancelledError) as raised:
             _raise_if_cancelled(raised)
             log.exception("a policy failed at the end of run %s", run.run_id)
+    _log_end(run, outcome)
     try:
         if run.journal.mail:
             for item in [item for item in run.journal.mail if item.kind == "cancel"]:
@@ -103,6 +108,19 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     except StoreError as error:
         return await _end_again(run, error)
     return outcome
+
+
+def _log_end(run: Run, outcome: Outcome) -> None:
+    """Log how a run ended: what was done as a detail, a limit, a park or a failure as news."""
+    status, reason = outcome.status, outcome.stop_reason
+    if status == "done":
+        _log.debug(_ENDED, run.session_id, run.run_id, status, reason, run.iteration, "")
+    elif status == "suspended":
+        _log.info("session %s: run %s is parked: %s", run.session_id, run.run_id, reason)
+    else:
+        error = outcome.error
+        words = "" if error is None else f": {error.get('message')}"
+        _log.info(_ENDED, run.session_id, run.run_id, status, reason, run.iteration, words)
 
 
 def _raise_if_cancelled(error: BaseException) -> None:

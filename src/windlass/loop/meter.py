@@ -27,9 +27,9 @@ from windlass.loop.ledger import (
 from windlass.loop.period import Period
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text
-from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.estimates import estimate_request, fill_usage, usage_of_part, usage_of_request
-from windlass.models.meter import FAILED, SHADOW, RecordingEmit
+from windlass.models.meter import FAILED, SHADOW, RecordingEmit, UnwatchedEmit
 from windlass.models.wrappers.base import Holding
 from windlass.redaction.redactor import Redactor
 from windlass.store.model_calls import RESERVED, ModelCall, ReserveAnswer, ReservedCall
@@ -318,7 +318,7 @@ class CallMeter:
         """Return an emit that records as received what it passes on."""
         if self._events is None:
             self._events = []
-        return RecordingEmit(emit, self._events)
+        return UnwatchedEmit(self._events) if emit is silent else RecordingEmit(emit, self._events)
 
     def branch(self, purpose: str) -> CallMeter:
         """Return a meter for requests beside this call's own."""

@@ -14,6 +14,7 @@ from windlass.errors import (
     BadReply,
     StoreError,
     TestBroken,
+    Timeout,
     attribute,
     error_text,
 )
@@ -113,7 +114,9 @@ async def call_model(
     before = _set_meter(call)
     try:
         watched = emit if model.reports_parts else call.watch(emit)
-        if call.around is None:
+        if request.frame.settings.timeout is not None:
+            answer = await _respond_in_time(call, model, request, watched, purpose)
+        elif call.around is None:
             answer = await model.respond(request, watched)
         else:
             answer = await call.around.respond(model, request, watched, purpose)
@@ -149,6 +152,27 @@ async def call_model(
     if call.stores_rows:
         await call.store_rows()
     return response
+
+
+async def _respond_in_time(
+    call: ModelCallScope, model: Model, request: Request, emit: Emit, purpose: str | None
+) -> Response:
+    """Make the call, with its retries and their waits, within the `timeout` of its settings."""
+    seconds = request.frame.settings.timeout
+    clock = asyncio.timeout(seconds)
+    try:
+        async with clock:
+            if call.around is None:
+                return await model.respond(request, emit)
+            return await call.around.respond(model, request, emit, purpose)
+    except TimeoutError:
+        if not clock.expired():
+            raise
+    raise Timeout(
+        f"no reply within {seconds:g} s, the timeout of the call",
+        provider=model.provider,
+        model=model.name,
+    )
 
 
 async def _reserve(

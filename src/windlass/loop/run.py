@@ -361,6 +361,10 @@ class Run:
             self.record(ToolIntended(call_id, tool.name, tool.effect, attempt))
         return True
 
+    def keep_error(self, call_id: str, error: BaseException) -> None:
+        """Keep what the handler of a call raised until its result is on record."""
+        self.calls.errors[call_id] = error
+
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
         """Run a body in one transaction with the record of the call."""
         calls, turn = self.calls, self.turn

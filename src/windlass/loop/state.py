@@ -54,6 +54,7 @@ class CallState(msgspec.Struct, eq=False):
     # Commits that the store could not write: each ends the run, whatever the tool makes of it.
     unwritten: dict[str, StoreError] = {}
     coercions: dict[str, tuple[str, ...]] = {}  # what was mended in arguments, until the result
+    errors: dict[str, BaseException] = {}  # what handlers raised, until the result is on record
     start_times: dict[str, float] = {}  # of calls that may commit
     durations_ms: dict[str, float] = {}  # until the result is on record
     early_reads: dict[str, asyncio.Task[Any]] = {}  # that started while the model wrote

@@ -7,7 +7,7 @@ bytes it made of a strand beside it, so that every message is encoded once howev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, overload
+from typing import Any, ClassVar, Final, Literal, TypeAlias, overload
 
 import msgspec
 
@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     tool_search: str | None = None  # the provider's own search: bm25, regex, hosted, client
     cache: bool | None = None  # mark what to cache; None: where a provider charges for misses
     stream: bool = True
-    timeout: float | None = None  # seconds for the whole turn
+    timeout: float | None = None  # seconds for the whole call, with its retries
     task_kind: str | None = None  # for the caller; no wire sends it
     extra: JsonObject | None = None  # merged into the provider's own request body
 
@@ -69,7 +69,7 @@ class Frame(msgspec.Struct, frozen=True, weakref=True):
 class Strand:
     """A list of messages that only grows. Any other change makes a new strand."""
 
-    __slots__ = ("audited", "derived", "encoded", "items", "weights")
+    __slots__ = ("audited", "bound", "derived", "encoded", "items", "weights")
 
     def __init__(self, items: list[Message] | None = None) -> None:
         self.items: list[Message] = items if items is not None else []
@@ -77,6 +77,7 @@ class Strand:
         self.derived: dict[str, Strand] | None = None
         self.audited = 0  # messages in which every call is known to have its result
         self.weights: list[int] = []  # running total of characters, for size estimates
+        self.bound = (0, 0)  # messages, and tokens that these are at most
 
     def append(self, message: Message) -> None:
         """Append a message; text of the user after complete rounds leaves no call to check."""
@@ -94,7 +95,7 @@ class Strand:
         self.encoded.clear()
         self.derived = None
         self.audited = 0
-        self.weights = []
+        self.weights, self.bound = [], (0, 0)
         return self.items.pop()
 
 
@@ -292,6 +293,7 @@ class Aside(msgspec.Struct, frozen=True):
     duration_ms: float = 0.0
 
 
+RETRY_DELAY: Final = 2.0  # seconds
 _PLAIN, _WORDS = Capabilities(), Capabilities(native_tools=False)
 
 
@@ -308,7 +310,9 @@ class Model:
     provider: str = "custom"
     name: str = "custom"
     native_tools: bool = True
-    remote: bool = False  # behind a network, so that a failed call is worth trying again
+    remote: bool = False  # a provider behind a network, which may work on a request given up
+    retries_calls: bool = False  # it makes failed calls again itself
+    retry_delay: float = RETRY_DELAY  # before the first retry of a failed call
     context_window: int | None = None
     reports_parts: bool = False  # it reports by itself the received part of a broken reply
 

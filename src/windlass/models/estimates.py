@@ -137,6 +137,26 @@ def estimate_view(view: View) -> int:
     return weights[-1] // 4 if weights else 0
 
 
+def bound_view(view: View) -> int:
+    """Return how many tokens `estimate_view` gives at most; one step for all new messages."""
+    strand = view.strand
+    items, (known, tokens) = strand.items, strand.bound
+    if known != len(items):
+        tokens += _bound_messages(items[known:])
+        strand.bound = (len(items), tokens)
+    return tokens
+
+
+def _bound_messages(messages: list[Message]) -> int:
+    try:
+        data = _encode(messages)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return weigh_messages(messages) // 4 + 1
+    pictures = data.count(b'"image"') + data.count(b'"document"')
+    # short arguments weigh up to twice what they are in JSON
+    return (2 * len(data) + pictures * _PICTURE) // 4
+
+
 def estimate_frame(frame: Frame) -> int:
     """Estimate the tokens of a frame without a look at the schemas of its tools."""
     chars = len(frame.system or "") + sum([len(t.description) + 200 for t in frame.tools])

@@ -142,3 +142,12 @@ class RecordingEmit(msgspec.Struct):
     def __call__(self, event: LiveEvent) -> None:
         self.events.append(event)
         self.emit(event)
+
+
+class UnwatchedEmit(msgspec.Struct):
+    """An emit that keeps the model's text and calls, where nobody else wants them."""
+
+    events: list[LiveEvent]
+
+    def __call__(self, event: LiveEvent) -> None:
+        self.events.append(event)

@@ -200,6 +200,7 @@ class MockModel(Model):
     """A model without a network, answering from the queue: `Agent("mock:mock")`."""
 
     provider = "mock"
+    retry_delay = 0.0  # a test has nothing to wait for
 
     def __init__(
         self,

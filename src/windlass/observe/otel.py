@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass import __version__, seams
-from windlass.errors import attribute
+from windlass.errors import attribute, error_text
 from windlass.json_types import JsonObject, as_given
+from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.registry.scope import environ
 from windlass.observe.telemetry import TelemetryConfig
+from windlass.tools.result import format_frames, format_traceback
 from windlass.tools.tool import Parked, Tool, ToolContext
 
 if TYPE_CHECKING:
     from windlass.config.loader import Config
-    from windlass.loop.run import Run
     from windlass.redaction.redactor import Redactor
 
 log = logging.getLogger("windlass")
@@ -223,6 +224,10 @@ class Spans:
                 raise
         if span.is_recording():
             self._quietly(lambda: self._set_tool_result(span, result))
+            scope = context.scope
+            error = scope.calls.errors.get(context.call_id) if isinstance(scope, Run) else None
+            if error is not None and isinstance(result, ToolResult) and result.is_error:
+                self._quietly(lambda: self._add_exception(span, error))
         span.end()
         return result
 
@@ -361,6 +366,16 @@ class Spans:
         if code is not None and code.isdecimal():
             span.set_attribute("http.response.status_code", int(code))
         self._set_error_status(span, kind, str(error) if self._kit.capture else "")
+
+    def _add_exception(self, span: Any, error: BaseException) -> None:
+        """Add the traceback of what a tool raised; the message is content and may be withheld."""
+        facts: JsonObject = {"exception.type": type(error).__qualname__}
+        if self._kit.capture:
+            facts["exception.message"] = self._clean(error_text(error))
+            facts["exception.stacktrace"] = self._clean(format_traceback(error))
+        else:
+            facts["exception.stacktrace"] = self._clean(format_frames(error))
+        span.add_event("exception", facts)
 
     def _set_error_status(self, span: Any, kind: str, words: str) -> None:
         """Set the status of an error; its message is content and may be withheld."""

@@ -142,7 +142,7 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     thinking: bool | JsonObject | UnsetType = UNSET
     """Whether the model thinks first: True, False, a budget, an effort, or a provider's own words."""
     timeout: float | UnsetType = UNSET
-    """Seconds that a model call may take; given to a run: those of the whole run."""
+    """Seconds that a model call may take, with its retries; given to a run: those of the whole run."""
     timestamp_messages: bool | UnsetType = UNSET
     """Whether messages are shown with their time."""
     token_budget: int | UnsetType = UNSET

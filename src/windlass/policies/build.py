@@ -38,8 +38,6 @@ class BuildContext(msgspec.Struct, eq=False, kw_only=True):
     given_tools: tuple[Tool, ...]
     """Those of them that the options name."""
     mode: Mode
-    is_bounded: bool
-    """Whether there is a limit to what the model takes."""
     caps: Capabilities
     limits: Limits
     turns: Turns | None

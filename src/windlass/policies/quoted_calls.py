@@ -30,6 +30,7 @@ class QuotedCalls(Policy[None]):
     """A policy that tells a model that a probable call was taken as text."""
 
     brief: ClassVar[bool] = True
+    skips_calls: ClassVar[bool] = True
 
     def __init__(self, words: Words = WORDS) -> None:
         self.words = words

@@ -405,8 +405,8 @@ _DEFAULT = Narrowing()  # frozen: shared by all with default options
 def build(ctx: BuildContext) -> Policies:
     """Build the policy that hides unused tools, where it has something to do."""
     wanted = NarrowingOptions.read(ctx.values).tool_surface_narrowing
-    if wanted is None and not ctx.is_bounded:
-        return ()
+    if wanted is None and ctx.door != "agent_loop":
+        return ()  # an Agent and generate offer what they were given, unless asked
     window = DEFAULT_WINDOW if wanted is None else wanted.window_turns
     if (wanted is not None and not wanted.enabled) or (
         ctx.max_turns is not None and ctx.max_turns <= window

@@ -324,6 +324,9 @@ class _Outside:
         """Refuse a retry."""
         return False
 
+    def keep_error(self, call_id: str, error: BaseException) -> None:
+        """Ignore an error: there is no record."""
+
     async def commit(self, call_id: str, body: Callable[[Any], Any]) -> Any:
         """Refuse: `_Context.commit` replaces it."""
         raise RuntimeError("only a call can commit")

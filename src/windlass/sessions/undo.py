@@ -300,6 +300,9 @@ class _Scope:
         """Refuse a retry."""
         return False
 
+    def keep_error(self, call_id: str, error: BaseException) -> None:
+        """Ignore an error: the step has its own record."""
+
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
         """Run the body in one transaction with the record that the call is undone."""
         if self._journal is None:

@@ -96,7 +96,9 @@ def scripted(
 
 
 class ScriptedModel(Model):
-    """The model of `scripted`."""
+    """The model of `scripted`. Failed calls are made again as with any model, without a wait."""
+
+    retry_delay = 0.0
 
     def __init__(
         self,
@@ -272,6 +274,8 @@ def _describe(thing: object) -> str:
 
 def _as_exception(said: BaseException | type) -> BaseException:
     if isinstance(said, BaseException):
+        if isinstance(said, ModelError):
+            said.attempts = 1  # a retry has counted on it, if the same error was given before
         return said
     if not issubclass(said, BaseException):
         raise ConfigError(f"{said.__name__} is a class but no exception; a reply cannot be one")

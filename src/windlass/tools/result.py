@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+from pathlib import Path
+from types import TracebackType
 from typing import Any, cast, get_args
 
 import msgspec
 
-from windlass.errors import StoreError
+from windlass.errors import StoreError, whole_text
 from windlass.json_types import JsonObject, as_given, is_sequence
 from windlass.messages import (
     Document,
@@ -23,6 +27,8 @@ BLOCKS = (Text, Image, Document)
 _QUICK = (int, bool, dict, float, type(None))
 _OUTCOMES: tuple[object, ...] = get_args(Outcome)
 _LONGEST = 8192  # bytes of an error's message
+_LONGEST_TRACEBACK = 16_384  # characters; the last frames are kept
+_PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 
 
 def answer(value: Any) -> ToolResult:
@@ -61,6 +67,34 @@ def failure(error: BaseException) -> ToolResult:
         message = "the store could not write it now; nothing was done"
     name = type(error).__name__
     return refusal(f"{name}: {message}" if message else name)
+
+
+def format_traceback(error: BaseException) -> str:
+    """Format what a handler raised, from the handler's own frames on; never raises."""
+    try:
+        lines = traceback.format_exception(type(error), error, _skip_own_frames(error))
+    except Exception:
+        return type(error).__name__
+    return _cut("".join(lines))
+
+
+def format_frames(error: BaseException) -> str:
+    """Format where a handler failed and the type of its error, without the error's message."""
+    frames = traceback.format_tb(_skip_own_frames(error))
+    return _cut("".join(["Traceback (most recent call last):\n", *frames, type(error).__name__]))
+
+
+def _skip_own_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback from the first frame that is not ours, if there is one."""
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        first = first.tb_next
+    return first or error.__traceback__
+
+
+def _cut(text: str) -> str:
+    text = whole_text(text.rstrip())
+    return text if len(text) <= _LONGEST_TRACEBACK else f"…{text[1 - _LONGEST_TRACEBACK :]}"
 
 
 def refusal(words: str, outcome: Any = "error") -> ToolResult:

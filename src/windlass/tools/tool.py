@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -27,7 +28,15 @@ from typing import (
 
 import msgspec
 
-from windlass.errors import ConfigError, TestBroken, WindlassError, nearest
+from windlass.errors import (
+    ConfigError,
+    PermissionDenied,
+    ResourceError,
+    TestBroken,
+    WindlassError,
+    error_text,
+    nearest,
+)
 from windlass.events.policy import Reminder
 from windlass.json_types import JsonObject, as_given
 from windlass.messages import ToolResult, ToolSpec
@@ -43,6 +52,8 @@ from windlass.tools.result import (
     refusal,
 )
 from windlass.tools.schema.shorthand import as_parameters, as_returns
+
+log = logging.getLogger("windlass.tools")
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
@@ -105,6 +116,10 @@ class CallScope(Protocol):
 
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
         """Record a retry of the call; False if it may not be tried again."""
+        ...
+
+    def keep_error(self, call_id: str, error: BaseException) -> None:
+        """Keep what the handler of a call raised, for the record and the span."""
         ...
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T: ...
@@ -218,6 +233,10 @@ class BadArguments(Exception):
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+#: What a tool raises to tell the model something: an answer, and no failure of the tool.
+_FOR_THE_MODEL = (Retry, BadArguments, PermissionDenied, ResourceError)
 
 
 class Tool:
@@ -415,11 +434,11 @@ class Tool:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._error_result(error)  # raised by the handler: this call was not cancelled
+            return self._fail(error, ctx)  # raised by the handler: this call was not cancelled
         except (KeyboardInterrupt, GeneratorExit, TestBroken):
             raise
         except BaseException as error:
-            return self._error_result(error)
+            return self._fail(error, ctx)
 
     async def rehearse(
         self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
@@ -457,7 +476,7 @@ class Tool:
         except (KeyboardInterrupt, TestBroken):
             raise
         except BaseException as error:  # here, because a future cannot carry a StopIteration
-            return self._error_result(error)
+            return self._fail(error, ctx)
 
     def _invoke(self, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
         if self.handler is None:
@@ -493,6 +512,21 @@ class Tool:
             problems = (f"it cannot be written as JSON ({type(error).__name__})",)
         found = "\n".join(line.removeprefix("arguments: ") for line in problems)
         return f"the tool's answer does not fit its `returns` schema:\n{found}"
+
+    def _fail(self, error: BaseException, ctx: ToolContext[Any]) -> ToolResult:
+        """Report what the handler raised, and return the result that the model reads of it."""
+        if not isinstance(error, _FOR_THE_MODEL):
+            log.warning(
+                "tool %s failed: %s (session %s, call %s, attempt %d)",
+                self.name,
+                f"{type(error).__name__}: {error_text(error, 300)}",
+                ctx.session_id,
+                ctx.call_id,
+                ctx.attempt,
+                exc_info=error,
+            )
+            ctx.scope.keep_error(ctx.call_id, error)
+        return self._error_result(error)
 
     def _error_result(self, error: BaseException) -> ToolResult:
         if isinstance(error, Retry):

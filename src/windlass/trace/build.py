@@ -246,6 +246,7 @@ class _Reader:
             arguments=arguments,
             answer=entry.result.text if entry is not None else "",
             child=self.children.get(call_id),
+            traceback=(entry.traceback or "") if entry is not None else "",
         )
 
     def _add_open_bars(self) -> None:

@@ -193,6 +193,7 @@ class _Cutter:
             ("args", None if bar.arguments is None else self._cut(_pretty(bar.arguments))),
             ("text", self._cut(bar.answer)),
             ("thought", self._cut(bar.thought)),
+            ("traceback", self._cut(bar.traceback)),
             ("asks", [_visible(name[:200]) for name in bar.asks[:50]]),
         ):
             if value:

@@ -42,6 +42,7 @@ class Bar(msgspec.Struct):
     thought: str = ""
     asks: tuple[str, ...] = ()  # names of the tools a reply asks for
     child: Picture | None = None
+    traceback: str = ""  # of what a tool raised
 
     @property
     def failed(self) -> bool:

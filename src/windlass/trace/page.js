@@ -277,7 +277,7 @@
         ["started early", bar.eager ? "while the model still wrote" : null], ["call id", bar.call],
         ["session", bar.childId], ["journal entry", bar.e],
       ]));
-      parts.push(...block("thought", bar.thought), ...block("arguments", bar.args), ...block(bar.k === "tool" ? "result" : "reply", bar.text));
+      parts.push(...block("thought", bar.thought), ...block("arguments", bar.args), ...block(bar.k === "tool" ? "result" : "reply", bar.text), ...block("traceback", bar.traceback));
     } else {
       const mark = thing.mark;
       parts.push(el("h2", "", mark.k), facts([["at", began(mark.s)], ["journal entry", mark.e]]), ...block("what", mark.text), ...block("more", mark.detail));

@@ -7,6 +7,7 @@ terminal has no others. Whatever models and tools wrote is cleaned and cut befor
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -42,6 +43,8 @@ Line: TypeAlias = tuple[Piece, ...]
 NARROWEST = 60
 SIDE = 26  # tokens, cache and cost
 UNFOLDED = 40  # turns that are drawn whole
+TRACEBACK = 8  # lines of it, at the end
+_PATH = re.compile(r'File "([^"]*)"')
 KEPT = 8  # turns at either end of a fold
 DEPTH = 4  # of agents in agents
 GOOD = ("done", "idle")
@@ -237,11 +240,26 @@ def _turn(easel: _Easel, turn: Turn, indent: str) -> Iterator[Line]:
         else:
             name = thing.name if thing.kind == "tool" else thing.purpose or "model"
             yield easel.bar(easel.label(indent, head, name), thing)
+            if thing.traceback:
+                yield from easel.explain(_last_lines(thing.traceback, easel))
             if thing.child is not None:
                 yield from _child(easel, thing.child, indent)
         head = ""
     if not things:
         yield ((f"{indent}{head}", ""),)
+
+
+def _last_lines(traceback: str, easel: _Easel) -> str:
+    """Return the end of a traceback, where the error is; all of it in a full drawing."""
+    lines = [_PATH.sub(_shorten_path, line) for line in traceback.splitlines()]
+    if not easel.full and len(lines) > TRACEBACK:
+        lines = [f"{easel.pens.dots} --full shows all", *lines[-TRACEBACK:]]
+    return "\n".join(lines)
+
+
+def _shorten_path(found: re.Match[str]) -> str:
+    folder, _, file = found[1].rpartition("/")
+    return f'File "{folder.rpartition("/")[2]}/{file}"' if folder else found[0]
 
 
 def _child(easel: _Easel, picture: Picture, indent: str) -> Iterator[Line]:

@@ -17,7 +17,8 @@ class Holding(Model):
         self.model = model
         self.provider, self.name = model.provider, model.name
         self.native_tools, self.context_window = model.native_tools, model.context_window
-        self.remote = model.remote
+        self.remote, self.retries_calls = model.remote, model.retries_calls
+        self.retry_delay = model.retry_delay
 
     @property
     def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]

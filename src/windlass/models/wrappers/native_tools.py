@@ -6,6 +6,7 @@ are read as what they are; each is marked, so that a policy may refuse them, and
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,10 +17,13 @@ from windlass.messages import Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.history import WRITTEN
-from windlass.models.meter import EMPTY, begin_request, set_aside
+from windlass.models.meter import EMPTY, UnwatchedEmit, begin_request, set_aside
 from windlass.models.wrappers.base import Holding
 from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls_in_slices
 from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
+
+log = logging.getLogger("windlass.models")
+
 
 RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
 
@@ -29,33 +33,50 @@ class Native(Holding):
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Return the first reply that is not empty, with its calls parsed."""
+        if emit is silent or type(emit) is UnwatchedEmit:
+            response = await self.model.respond(request, emit)
+            content = response.message.content
+            if content and type(content[-1]) is ToolCall:
+                return response  # the usual turn, checked cheaply
+            return await self._repair(request, emit, response, None)
         if not request.frame.tools:
             response = await self.model.respond(request, emit)
             return await self._again(request, emit, response) if _empty(response) else response
-        # Where nobody watches there is nothing to hold back.
-        shown = None if emit is silent else WithoutCalls(emit)
-        feed = emit if shown is None else shown.feed
-        response = await self.model.respond(request, feed)
+        shown = WithoutCalls(emit)
+        response = await self.model.respond(request, shown.feed)
         content = response.message.content
         if content and type(content[-1]) is ToolCall:
-            if shown is not None:
-                shown.flush()
-            return response  # the usual turn, checked cheaply
+            shown.flush()
+            return response
+        return await self._repair(request, shown.feed, response, shown)
+
+    async def _repair(
+        self, request: Request, feed: Emit, response: Response, shown: WithoutCalls | None
+    ) -> Response:
+        """Ask again for an empty reply, and parse the calls of one that holds them as text."""
         if _empty(response):
             if shown is not None:
                 shown.flush()
             response = await self._again(request, feed, response)
+        if not request.frame.tools:
+            return response
         message = response.message
         text = message.text
         written = OPEN in text and not message.tool_calls
         calls = await find_calls_in_slices(text) if written else []
         if shown is not None:
             await shown.finish(text, calls)
-        return await _read(response, calls) if calls else response
+        if not calls:
+            return response
+        log.info(
+            "%s:%s: reading %d tool calls written as text", self.provider, self.name, len(calls)
+        )
+        return await _read(response, calls)
 
     async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
         """Call the model again; the replies before are booked as asides."""
         asides: tuple[Aside, ...] = ()
+        log.info("%s:%s: an empty reply; asking again", self.provider, self.name)
         for _ in range(RETRIES):
             empty = fill_usage(self.model, request, empty)
             aside = Aside(EMPTY, empty, self.model.price(empty.usage))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from contextvars import ContextVar
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from windlass import seams
-from windlass.errors import ConfigError, ModelError, nearest, safe_repr
+from windlass.errors import ConfigError, ModelError, error_text, nearest, safe_repr
 from windlass.events import StreamRestarted
-from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.meter import begin_request, fail_request
+from windlass.models.base import Emit, Model, Request, Response, silent
+from windlass.models.meter import UnwatchedEmit, begin_request, fail_request
 from windlass.models.wrappers.base import EmitTracker, Holding, is_final
 
+log = logging.getLogger("windlass.models")
+
 Backoff: TypeAlias = Literal["exponential", "linear", "constant", "none"]
+
+_BACKOFFS: Final = get_args(Backoff)
 
 #: The number of the current attempt, for models inside.
 attempt_under_way: ContextVar[int] = ContextVar("windlass_attempt", default=1)
@@ -44,45 +49,59 @@ class Retrying(Holding):
             raise ConfigError(f"attempts must be at least 1, not {attempts}")
         if base_delay < 0 or max_delay < 0:
             raise ConfigError("a delay cannot be negative")
-        if backoff not in get_args(Backoff):
-            known = get_args(Backoff)
-            raise ConfigError(
-                f"backoff is one of {known}, not {safe_repr(backoff)}{nearest(str(backoff), known)}"
-            )
+        if backoff not in _BACKOFFS:
+            hint = nearest(str(backoff), _BACKOFFS)
+            raise ConfigError(f"backoff is one of {_BACKOFFS}, not {safe_repr(backoff)}{hint}")
         super().__init__(model)
-        self.remote = False  # it is tried again already
+        self.retries_calls = True
         self.attempts, self.base_delay, self.max_delay = attempts, base_delay, max_delay
         self.backoff: Backoff = backoff
         self.on = on
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Return the first answer of up to `attempts` calls."""
-        attempt, asked = 1, self.model.respond
-        in_vain = 0  # what is held may try more than once itself
-        while attempt < self.attempts:
+        # Nobody has to be told to forget what was shown, where nobody watches.
+        unwatched = emit is silent or type(emit) is UnwatchedEmit
+        watched = emit if unwatched else EmitTracker(emit)
+        try:
+            return await self.model.respond(request, watched)
+        except ModelError as error:
+            failed = error.attempts  # what is held may try more than once itself
+            await self._pause(error, 1, failed, watched)
+        return await self._retry(request, emit, failed)
+
+    async def _retry(self, request: Request, emit: Emit, failed: int) -> Response:
+        """Make the second call and those after it; `failed` requests came to nothing so far."""
+        attempt = 2
+        while True:
             watched = EmitTracker(emit)
             try:
-                if attempt == 1:
-                    return await asked(request, watched)
-                return await self._again(attempt, request, watched, in_vain)
+                return await self._again(attempt, request, watched, failed)
             except ModelError as error:
-                in_vain += error.attempts
-                wait = self._wait(error, attempt)
-                if wait is None or not self._worth_it(error):
-                    error.attempts = in_vain
-                    raise
-                fail_request(error)
-                if watched.anything:
-                    emit(StreamRestarted(f"{error.category}: {error}"))
-            await seams.sleep(wait)
+                failed += error.attempts
+                await self._pause(error, attempt, failed, watched)
             attempt += 1
-        if attempt == 1:
-            return await asked(request, emit)
-        try:
-            return await self._again(attempt, request, emit, in_vain)
-        except ModelError as error:
-            error.attempts += in_vain
-            raise
+
+    async def _pause(self, error: ModelError, attempt: int, failed: int, watched: Emit) -> None:
+        """Wait before the next attempt; raise the error if there is none."""
+        wait = self._wait(error, attempt)
+        if attempt >= self.attempts or wait is None or not self._worth_it(error):
+            error.attempts = failed
+            raise error
+        log.info(
+            "%s:%s: attempt %d of %d failed (%s: %s); next in %.3g s",
+            self.provider,
+            self.name,
+            attempt,
+            self.attempts,
+            error.category,
+            error_text(error, 300),
+            wait,
+        )
+        fail_request(error)
+        if isinstance(watched, EmitTracker) and watched.anything:
+            watched.emit(StreamRestarted(f"{error.category}: {error}"))
+        await seams.sleep(wait)
 
     async def _again(self, attempt: int, request: Request, emit: Emit, in_vain: int) -> Response:
         before = attempt_under_way.set(attempt)

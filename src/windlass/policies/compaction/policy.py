@@ -7,6 +7,7 @@ run that goes on after a crash decides the same; a summary that was paid for is 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
@@ -19,7 +20,12 @@ from windlass.loop.policy import Policy, TryAgain
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.estimates import estimate_frame, estimate_messages, estimate_view
+from windlass.models.estimates import (
+    bound_view,
+    estimate_frame,
+    estimate_messages,
+    estimate_view,
+)
 from windlass.options.prompts import Words, text_of, words_of
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.compaction import rewrite
@@ -61,6 +67,8 @@ from windlass.tools.tool import Tool
 Callback: TypeAlias = Callable[
     [list[Message], list[Message], CompactionPolicy], Any | Awaitable[Any]
 ]
+
+log = logging.getLogger("windlass.loop")
 
 BASE: Final = 48_000  # default threshold, in tokens of a view
 _ENOUGH: Final = 0.5  # of the threshold: how small a view is to become
@@ -123,15 +131,19 @@ class Compactor(Policy[Compactions]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Check the size of the view, and compact it where that is due."""
-        if len(run.messages) & 6 and self.threshold is None:
+        messages = run.messages
+        if len(messages) & 6 and self.threshold is None:
             if run.model.context_window is None and PURPOSE not in run.memory:
                 return request  # a limit that was not set is checked every fourth round
         memory: Compactions | None = run.memory.get(PURPOSE)
         bounds: _Bounds | None = run.cache.get(_Bounds)
         if bounds is None or bounds.frame is not run.frame or bounds.memory is not memory:
             bounds = run.cache[_Bounds] = self._bounds(run, memory)
-        size, turn, soft = estimate_view(run.messages), run.turn, bounds.soft
+        turn, soft = run.turn, bounds.soft
         counted = 0 if turn is None else turn.usage.total_tokens
+        if bound_view(messages) < soft and counted < bounds.filled:
+            return request
+        size = estimate_view(messages)
         if size < soft and counted < bounds.filled:
             return request
         hard = bounds.hard
@@ -383,6 +395,14 @@ class Compactor(Policy[Compactions]):
             effect.saves_usd,
             work.shortfall,
         )
+        log.info(
+            "session %s: compacted about %d to %d tokens (%s, %s)",
+            run.session_id,
+            work.before,
+            work.size,
+            reason,
+            engine,
+        )
         run.note(entry)
         run.emit(TranscriptCompacted(*(getattr(entry, name) for name in entry.__struct_fields__)))
         run.remember(
@@ -401,6 +421,13 @@ class Compactor(Policy[Compactions]):
         size = estimate_view(run.messages)
         if not memory.told:
             why = "what must stay in the view is more than the threshold"
+            log.info(
+                "session %s: about %d tokens cannot be compacted (%s): %s",
+                run.session_id,
+                size,
+                reason,
+                why,
+            )
             run.note(
                 "compaction_stopped",
                 {"reason": reason, "why": why, "estimated_tokens": size, "threshold": limit},
@@ -479,14 +506,13 @@ _OPTIONS: Final = frozenset(
 def build(ctx: BuildContext) -> Policies:
     """Build the policy, unless it is off or a context strategy replaces it."""
     if _OPTIONS.isdisjoint(ctx.values):
-        return (_DEFAULT,) if ctx.is_bounded else ()
+        return (_DEFAULT,)
     if StrategyOptions.read(ctx.values).replaces_compaction:
         return ()
     compactor = build_compactor(ctx)
     if compactor is not None:
         return (compactor,)
-    is_default = ctx.is_bounded and CompactionOptions.read(ctx.values).is_silent()
-    return (_DEFAULT,) if is_default else ()
+    return (_DEFAULT,) if CompactionOptions.read(ctx.values).is_silent() else ()
 
 
 def build_compactor(ctx: BuildContext) -> Compactor | None:
@@ -496,7 +522,7 @@ def build_compactor(ctx: BuildContext) -> Compactor | None:
     rules = words_of(ctx.prompts, "agent.compaction_instructions", RULES)
     if options.is_silent():
         ours = task is TASK and rules is RULES
-        return None if ours or not ctx.is_bounded else Compactor(task=task, rules=rules)
+        return None if ours else Compactor(task=task, rules=rules)
     strategy = options.strategy()
     if strategy == "none":
         options.check_off()

@@ -48,11 +48,11 @@ class Behind(ToolWrapper):
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._error_result(error)
+            return self._fail(error, ctx)
         except (KeyboardInterrupt, GeneratorExit, TestBroken):
             raise
         except BaseException as error:
-            return self._error_result(error)
+            return self._fail(error, ctx)
         finally:
             _at_work.reset(before)
 

@@ -14,7 +14,7 @@ WITHOUT_OUTPUT: Final = frozenset(
     {"provider_error", "failed", "suspended", "cancelled", "cancelling"}
 )
 
-_LATER: Final = "run it again later, raise llm_retries, or add a second model with windlass.callers.with_fallback"
+_LATER: Final = "run it again later, or add a second model: llm_caller=w.with_fallback([…])"
 _BY_CATEGORY: Final = {
     "auth": "check the key; `windlass models doctor {model}` tries it",
     "quota": "add credit to the account, or name another model",
