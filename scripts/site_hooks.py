@@ -23,6 +23,7 @@ API = "reference/api"
 TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
     ("tools", "Tools", "tools"),
+    ("toolbox", "Built-in tools", "toolbox"),
     ("models", "Models", "models"),
     ("calls", "Single model calls and cost", "llm usage"),
     ("callers", "Callers: retry, fallback, cache, rate limit", "callers"),
