@@ -83,6 +83,7 @@ from windlass.errors import ConnectionFailed as ConnectionFailed
 from windlass.errors import ContextOverflow as ContextOverflow
 from windlass.errors import Corrupt as Corrupt
 from windlass.errors import Full as Full
+from windlass.errors import GuardrailTripped as GuardrailTripped
 from windlass.errors import InvalidValue as InvalidValue
 from windlass.errors import Locked as Locked
 from windlass.errors import ModelError as ModelError
@@ -106,6 +107,7 @@ from windlass.errors import Timeout as Timeout
 from windlass.errors import TokenBudgetExceededError as TokenBudgetExceededError
 from windlass.errors import ToolFailed as ToolFailed
 from windlass.errors import WindlassError as WindlassError
+from windlass.events import ChildEvent as ChildEvent
 from windlass.events import Event as Event
 from windlass.events import SkillActivated as SkillActivated
 from windlass.events import SkillDeactivated as SkillDeactivated
@@ -194,6 +196,7 @@ from windlass.policies.context_strategy.options import CustomStrategy as CustomS
 from windlass.policies.context_strategy.options import SlidingWindow as SlidingWindow
 from windlass.policies.context_strategy.options import Summarize as Summarize
 from windlass.policies.decorators import DecorationContext as DecorationContext
+from windlass.policies.guardrails import GuardrailContext as GuardrailContext
 from windlass.policies.judges.evidence import Proposal as Proposal
 from windlass.policies.judges.gates import Cadence as Cadence
 from windlass.policies.judges.options import CompletionJudge as CompletionJudge

@@ -240,6 +240,17 @@ class OutputMissing(WindlassError):
         self.error, self.fix = error, fix
 
 
+class GuardrailTripped(WindlassError):
+    """A guardrail stopped the run; a guardrail may raise it with the reason.
+
+    ```python
+    def no_homework(text):
+        if "homework" in text:
+            raise w.GuardrailTripped("we do no homework")
+    ```
+    """
+
+
 class PermissionDenied(WindlassError):
     """The caller may not do this."""
 

@@ -805,6 +805,14 @@ OF_ENDINGS: dict[str, Pool] = {
         [lambda *_: True, [lambda *_: True], None],
         [5, "", " ", [], [5], [print, 5], [""], {}, True, b"x", object(), Angry(), cycle()],
     ),
+    "input_guardrails": (
+        [[lambda _text: None], lambda _text: None, []],
+        [5, "f", [5], [print, 5], {}, True, b"x", [int], [lambda: None], object()],
+    ),
+    "output_guardrails": (
+        [[lambda _text: None], lambda _text: None, []],
+        [5, "f", [5], [print, 5], {}, True, b"x", [int], [lambda: None], object()],
+    ),
     "require_successful_tools": (
         [["add"], [["add", "look"]], ("add",), None],
         ["add", 5, True, {"add": 1}, [5], [[]], [""], [HALF], [[5]], b"x", object(), Angry()],

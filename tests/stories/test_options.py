@@ -312,6 +312,12 @@ def test_every_option_is_known_to_the_walk():
         "max_turns",
         "max_token_budget",
         "llm_caller",
+        # in test_guardrails and test_model_by_name
+        "input_guardrails",
+        "output_guardrails",
+        "api_key",
+        "base_url",
+        "headers",
         "llm_retries",
         "llm_backoff_ms",
         "tool_search",

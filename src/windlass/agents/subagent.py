@@ -16,12 +16,15 @@ from windlass.engine.results import AgentResult, tree_of
 from windlass.engine.resume import resume_run
 from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.errors import NoSuchSession
+from windlass.events import ChildEvent, Event
 from windlass.identifiers import child_session_id
 from windlass.loop.ledger import Ledger
 from windlass.loop.plan import Plan
 from windlass.loop.reminders import inherit_reminders
 from windlass.loop.run import Run
+from windlass.loop.sinks import Sink
 from windlass.messages import ToolResult, as_messages
+from windlass.models.base import silent
 from windlass.policies.preview.mode import for_child
 from windlass.store.base import Store
 from windlass.tools.middleware.agent import AgentTool
@@ -94,6 +97,7 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
         store=store,
         caller=ctx.caller,
         deps=ctx.deps,
+        sinks=_show_to_parent(parent, ctx, child_id),
         ledger=books,
         take_over=take_over,
         owner=owner,
@@ -118,5 +122,26 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
         return Parked(out.stop_reason or "waiting", {"session_id": child_id, "calls": waiting})
     if out.status == "done":
         return ToolResult(content=out.final_text)
-    text = f"The agent ended as {out.status} ({out.stop_reason}). {out.final_text}"
-    return ToolResult(content=text.strip(), is_error=True, outcome="error")
+    why = (out.error or {}).get("message")
+    text = f"The agent ended as {out.status} ({out.stop_reason}){f': {why}' if why else '.'}"
+    if out.final_text:
+        text += f" It said: {out.final_text}"
+    return ToolResult(content=text, is_error=True, outcome="error")
+
+
+def _show_to_parent(parent: Run | None, ctx: ToolContext[Any], child_id: str) -> tuple[Sink, ...]:
+    """Return the sink that shows the child's events to those who watch its parent, if anybody does."""
+    if parent is None or parent.emit is silent:
+        return ()
+    host = parent.host
+    name, call_id = ctx.tool_name, ctx.call_id
+
+    def show(event: Event) -> None:
+        if isinstance(event, ChildEvent):
+            path, session_id, inner = (name, *event.path), event.session_id, event.event
+        else:
+            path, session_id, inner = (name,), child_id, event
+        # its own run has taken secrets out of it
+        host.show(ChildEvent(path, session_id, call_id, inner))
+
+    return (show,)

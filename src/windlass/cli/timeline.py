@@ -320,6 +320,10 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     ),
     events.ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
     events.ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),
+    events.GuardrailDecided: _simple(
+        "guardrail",
+        lambda e: f"{e.stage} {e.guardrail}: {e.verdict}{f', {e.reason}' if e.reason else ''}",
+    ),
     events.JudgeDecision: _simple("judge", lambda e: f"{e.gate}: {e.verdict}"),
     events.CheckRan: _simple("check", lambda e: f"{e.name}: {'passed' if e.passed else 'failed'}"),
     events.StepJudgeDecision: _simple("judge", lambda e: f"step: {e.verdict or e.reason}"),

@@ -22,6 +22,7 @@ from windlass.cli.console import (
 from windlass.cli.text import clean, clean_piece, json_text, one_line, shown_call
 from windlass.events import (
     BudgetExhausted,
+    ChildEvent,
     Event,
     FeedbackInjected,
     HistoryRepaired,
@@ -227,6 +228,10 @@ class Terminal(Plain):
 def short_line(event: Event, width: int) -> tuple[Part, ...] | None:
     """Format an event as one short line; None if it is not worth one."""
     match event:
+        case ChildEvent():
+            inner = short_line(event.event, width - 4)
+            where = clean(" › ".join(event.path))
+            return None if inner is None else ((f"  {where}", "dim"), *inner)
         case ToolCallStarted():
             return ("  ", ("→", "cyan"), f" {shown_call(event.name, event.arguments, width)}")
         case ToolResulted():

@@ -186,6 +186,8 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.sandbox_session", _runs_commands, only_with=("tools",)),
     # after all who may have said something
     Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue", ("prompts",)),
+    # before the closing answer, for what ends runs in reverse: it reads that answer too
+    Feature("policies.guardrails"),
     Feature("policies.closing_answer"),
     Feature("policies.quoted_calls", _reads_text_calls, is_shared=True),
     # last: after_tool runs in reverse, so it cuts first

@@ -200,6 +200,7 @@ def take_loop_options(
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     interleaved_thinking: bool | None = None,
     iteration_budget: str | JsonObject | IterationBudget | None = None,
     llm_backoff_ms: float | None = None,
@@ -237,6 +238,7 @@ def take_loop_options(
     | JsonObject
     | Sequence[object]
     | None = None,
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     permissions: JsonObject | Permissions | None = None,
     persistent: bool = False,
     plan: str | EffectPlan | None = None,
@@ -358,6 +360,7 @@ def take_turn_options(
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     interleaved_thinking: bool | None = None,
     iteration_budget: str | JsonObject | IterationBudget | None = None,
     llm_backoff_ms: float | None = None,
@@ -395,6 +398,7 @@ def take_turn_options(
     | JsonObject
     | Sequence[object]
     | None = None,
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     permissions: JsonObject | Permissions | None = None,
     persistent: bool = False,
     plan: str | EffectPlan | None = None,
@@ -513,6 +517,7 @@ def take_generate_options(
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     interleaved_thinking: bool | None = None,
     iteration_budget: str | JsonObject | IterationBudget | None = None,
     llm_backoff_ms: float | None = None,
@@ -547,6 +552,7 @@ def take_generate_options(
     | JsonObject
     | Sequence[object]
     | None = None,
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     permissions: JsonObject | Permissions | None = None,
     plan: str | EffectPlan | None = None,
     policies: Sequence[Policy[Any]] = (),
@@ -660,6 +666,7 @@ def take_agent_options(
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     interleaved_thinking: bool | None = None,
     iteration_budget: str | JsonObject | IterationBudget | None = None,
     llm_backoff_ms: float | None = None,
@@ -697,6 +704,7 @@ def take_agent_options(
     | Sequence[object]
     | None = None,
     output: object = None,
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     permissions: JsonObject | Permissions | None = None,
     plan: str | EffectPlan | None = None,
     policies: Sequence[Policy[Any]] = (),
@@ -818,6 +826,7 @@ def take_changes(
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     interleaved_thinking: bool | None = None,
     iteration_budget: str | JsonObject | IterationBudget | None = None,
     llm_backoff_ms: float | None = None,
@@ -856,6 +865,7 @@ def take_changes(
     | Sequence[object]
     | None = None,
     output: object = None,
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     permissions: JsonObject | Permissions | None = None,
     plan: str | EffectPlan | None = None,
     policies: Sequence[Policy[Any]] = (),
@@ -977,6 +987,7 @@ def take_run_options(
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     interleaved_thinking: bool | None = None,
     iteration_budget: str | JsonObject | IterationBudget | None = None,
     llm_backoff_ms: float | None = None,
@@ -1020,6 +1031,7 @@ def take_run_options(
     on_trace: Callable[[TraceEvent], object] | None = None,
     on_warning: Callable[[str], object] | None = None,
     output: object = None,
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object] = (),
     permissions: JsonObject | Permissions | None = None,
     plan: str | EffectPlan | None = None,
     policies: Sequence[Policy[Any]] = (),

@@ -185,6 +185,7 @@ class LoopOptions(TypedDict, total=False):
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
@@ -217,6 +218,7 @@ class LoopOptions(TypedDict, total=False):
     on_event: Callable[[Event], object] | None
     on_pending: OnPending
     on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     permissions: JsonObject | Permissions | None
     persistent: bool
     plan: str | EffectPlan | None
@@ -318,6 +320,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
@@ -349,6 +352,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     on_event: Callable[[Event], object] | None
     on_pending: OnPending
     on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     permissions: JsonObject | Permissions | None
     plan: str | EffectPlan | None
     policies: Sequence[Policy[Any]]
@@ -447,6 +451,7 @@ class RunKeywords(ProviderKeywords, total=False):
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
@@ -484,6 +489,7 @@ class RunKeywords(ProviderKeywords, total=False):
     on_tool_result: Callable[[str, ToolResult], object] | None
     on_trace: Callable[[TraceEvent], object] | None
     on_warning: Callable[[str], object] | None
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     permissions: JsonObject | Permissions | None
     plan: str | EffectPlan | None
     policies: Sequence[Policy[Any]]

@@ -14,6 +14,7 @@ from windlass.engine.active_runs import DETACHED
 from windlass.engine.task_ledger import build_task_ledger
 from windlass.engine.transcript import transcript_of
 from windlass.events import (
+    GuardrailDecided,
     JournalEntry,
     NativeToolRejected,
     Replied,
@@ -165,8 +166,13 @@ class RunResult:
 
     @cached_property
     def _texts(self) -> list[str]:
-        said = [message for entry in self.entries if (message := _assistant(entry)) is not None]
-        return [message.text for message in said]
+        said: list[str] = []
+        for entry in self.entries:
+            if (message := _assistant(entry)) is not None:
+                said.append(message.text)
+            elif type(entry) is GuardrailDecided and entry.verdict != "passed":
+                said = [] if entry.stage == "input" else said[:-1]
+        return said
 
     @property
     def _sentinel(self) -> str | None:
@@ -188,6 +194,8 @@ class RunResult:
         """The last text of the model, however the run ended; empty if there is none."""
         entries = self._run.journal.entries
         for entry in islice(reversed(entries), len(entries) - self._run.first_entry):
+            if type(entry) is GuardrailDecided and entry.verdict != "passed":
+                return ""  # what was said may not leave
             if type(entry) in _SPOKEN and (message := _assistant(entry)) is not None:
                 if seen := visible(message.text, self._sentinel):
                     return seen
@@ -321,6 +329,8 @@ class RunResult:
             return parked
         if status == "provider_error":
             return errors.ModelError((self.error or {}).get("message") or words)
+        if status == "blocked":
+            return errors.GuardrailTripped((self.error or {}).get("message") or words)
         return errors.WindlassError(words)
 
     @property

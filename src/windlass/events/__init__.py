@@ -19,6 +19,7 @@ from windlass.events.policy import (
     EffectPlanned,
     Entry,
     FeedbackInjected,
+    GuardrailDecided,
     JudgeDecision,
     LoopControlDecision,
     LoopDetected,
@@ -381,6 +382,7 @@ JournalEntry: TypeAlias = Union[
     NativeToolRejected,
     ToolSearchQueried,
     ToolSearchResulted,
+    GuardrailDecided,
     JudgeDecision,
     CheckRan,
     StepJudgeDecision,
@@ -470,7 +472,20 @@ class TranscriptCompacted(Compacted, tag="transcript_compacted", frozen=True):
     """The view became smaller, as it happens; the journal keeps the same as `compaction`."""
 
 
+class ChildEvent(msgspec.Struct, frozen=True, tag="child_event", tag_field="kind", gc=False):
+    """An event of an agent that this one handed work to, or of one further down.
+
+    `path` are the names of the agents on the way to it, `session_id` is its session.
+    """
+
+    path: tuple[str, ...]
+    session_id: str
+    call_id: str  # of the run's own call that began it
+    event: Event
+
+
 LiveEvent: TypeAlias = Union[
+    ChildEvent,
     TextDelta,
     ThinkingDelta,
     ToolCallReady,

@@ -105,6 +105,17 @@ class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
     evicted: tuple[str, ...] = ()  # that a budget has no more room for
 
 
+class GuardrailDecided(Entry, tag="guardrail_decided", frozen=True):
+    """The verdict of a guardrail; `withheld`: the run ended before its text could be checked."""
+
+    stage: Literal["input", "output"]
+    guardrail: str
+    verdict: Literal["passed", "tripped", "withheld"]
+    reason: str | None = None
+    duration_ms: float = 0.0
+    digest: str = ""  # of the text
+
+
 class JudgeDecision(Entry, tag="judge_decision", frozen=True):
     """The decision of a gate before the end: a function of yours, or a model."""
 

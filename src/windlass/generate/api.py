@@ -445,6 +445,11 @@ def trace_of(result: LoopResult) -> tuple[ToolTraceEntry, ...]:
             trace += _reply_trace(entry, iteration)
         elif type(entry) is ToolResulted:
             trace.append(_result_trace(entry, iteration))
+    if result.status == "blocked":  # what a guardrail refused does not leave here either
+        trace = [
+            msgspec.structs.replace(one, content="") if one.type == "assistant" else one
+            for one in trace
+        ]
     return tuple(trace)
 
 

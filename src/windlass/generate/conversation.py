@@ -114,6 +114,11 @@ class _Turns(Facts):
         self.messages.append(Message("tool", tuple([shown[call] for call in entry.calls])))
 
 
+def _has_guardrails(run: Run) -> bool:
+    """Return whether guardrails may still refuse what was said: then only the end stores turns."""
+    return any([policy.name == "guardrails" for policy in run.plan.policies])
+
+
 KEPT: Final = "conversation"  # in a run's metadata: where its turns are written, and from which on
 
 
@@ -136,16 +141,20 @@ class Keeper(Policy[None]):
         return before
 
     async def start(self, run: Run) -> None:
-        await self._catch_up(run)
+        if not _has_guardrails(run):
+            await self._catch_up(run)
 
     async def after_reply(self, run: Run, turn: Turn) -> None:
-        await self._catch_up(run)
+        if not _has_guardrails(run):
+            await self._catch_up(run)
 
     async def after_turn(self, run: Run, turn: Turn) -> None:
-        await self._catch_up(run)
+        if not _has_guardrails(run):
+            await self._catch_up(run)
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
-        await self._catch_up(run)
+        if outcome.status != "blocked":
+            await self._catch_up(run)
         return outcome
 
     async def _catch_up(self, run: Run) -> None:

@@ -87,6 +87,7 @@ class GenerateOpts(TypedDict, total=False):
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None
     include_tool_trace: bool
+    input_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
     llm_backoff_ms: float | None
@@ -119,6 +120,7 @@ class GenerateOpts(TypedDict, total=False):
     on_event: Callable[[Event], object] | None
     on_pending: OnPending
     on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
+    output_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     permissions: JsonObject | Permissions | None
     plan: str | EffectPlan | None
     policies: Sequence[Policy[Any]]

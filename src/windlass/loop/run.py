@@ -117,6 +117,13 @@ class Run:
         self.host.drains = tuple([sink.drain for sink in sinks if isinstance(sink, Watcher)])
         self.record = self._record_and_show
 
+    def filter_events(self, build: Callable[[Sink], Sink]) -> None:
+        """Put a sink before the observers, which shows them what it lets through."""
+        if self.emit is silent:
+            return
+        show = self.host.show = build(self.host.show)
+        self.emit = show if self.redactor is None else CleanShow(self.redactor, show)
+
     # ----------------------------------------------------------------- what policies use
 
     def say(self, text: str, kind: str, ttl: int | None = None) -> None:

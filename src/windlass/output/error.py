@@ -11,7 +11,7 @@ from windlass.json_types import JsonObject
 
 #: Statuses with which a run has no answer, whatever was said on the way.
 WITHOUT_OUTPUT: Final = frozenset(
-    {"provider_error", "failed", "suspended", "cancelled", "cancelling"}
+    {"provider_error", "failed", "suspended", "cancelled", "cancelling", "blocked"}
 )
 
 _LATER: Final = "run it again later, or add a second model: llm_caller=w.with_fallback([…])"
@@ -28,6 +28,7 @@ _BY_CATEGORY: Final = {
     "network": f"check the address and the network; or {_LATER}",
     "circuit_open": _LATER,
     "bad_reply": _LATER,
+    "guardrail": "word the task differently, or change the guardrail; nothing of the answer is shown",
     "store": "see to the store, then resume the session {session!r}",
 }
 _BY_LIMIT: Final = {

@@ -45,6 +45,12 @@ def _judge(e: events.JudgeDecision) -> MarkText:
     return MarkText("judge", _and(f"{e.gate}: {e.verdict}", e.reasoning), tone, e.next_step or "")
 
 
+def _guardrail(e: events.GuardrailDecided) -> MarkText:
+    tone: Tone = "good" if e.verdict == "passed" else "bad"
+    name = f" {e.guardrail}" if e.guardrail else ""
+    return MarkText("guardrail", _and(f"{e.stage}{name}: {e.verdict}", e.reason), tone)
+
+
 def _check(e: events.CheckRan) -> MarkText:
     text = f"{e.name} {'passed' if e.passed else 'failed'}"
     return MarkText("check", _and(text, e.detail), "good" if e.passed else "bad")
@@ -194,6 +200,7 @@ _SILENT = frozenset(
 )
 
 _TOLD: dict[type, Callable[[Any], MarkText | None]] = {
+    events.GuardrailDecided: _guardrail,
     events.JudgeDecision: _judge,
     events.CheckRan: _check,
     events.StepJudgeDecision: _step_judge,
