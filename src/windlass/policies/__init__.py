@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from windlass.policies.context_strategy.options import SlidingWindow as SlidingWindow
     from windlass.policies.context_strategy.options import Summarize as Summarize
     from windlass.policies.decorators import DecorationContext as DecorationContext
+    from windlass.policies.guardrails import GuardrailContext as GuardrailContext
     from windlass.policies.judges.evidence import Proposal as Proposal
     from windlass.policies.judges.gates import Cadence as Cadence
     from windlass.policies.judges.options import CompletionJudge as CompletionJudge
@@ -89,6 +90,7 @@ else:  # a checker that saw it would take every name for one of the package
             "DoneJudge": "policies.judges.options",
             "EffectPlan": "policies.preview.plan",
             "Finish": "loop.verdict",
+            "GuardrailContext": "policies.guardrails",
             "IterationBudget": "policies.turn_limit.options",
             "KeepGoing": "loop.verdict",
             "LoopDetection": "policies.stall.options",
@@ -151,6 +153,7 @@ __all__ = [
     "DoneJudge",
     "EffectPlan",
     "Finish",
+    "GuardrailContext",
     "IterationBudget",
     "KeepGoing",
     "LoopDetection",
