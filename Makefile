@@ -24,7 +24,7 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -36,6 +36,7 @@ help:
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
+	@echo "make prove-edits  random edits of 480 real files, fetched from npm and Debian; writes bench/EDITS.md"
 	@echo "make prove-flow  honest tasks and injections against flow control; writes bench/FLOW.md and docs/concepts/security.md"
 	@echo "make prove-hostile  spoilt replies, journals and outputs, all of them (CI samples them)"
 	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
@@ -82,6 +83,9 @@ bench-scratchpad: $(VENV)/.dev
 
 prove-budgets: $(VENV)/.dev
 	$(BIN)/python -m tests.loop.budget_trees 500 > bench/BUDGETS.md
+
+prove-edits: $(VENV)/.dev
+	$(BIN)/python -m tests.toolbox.edits.proof > bench/EDITS.md
 
 prove-flow: $(VENV)/.dev
 	$(BIN)/python -m tests.flow.measure --write

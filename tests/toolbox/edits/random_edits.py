@@ -58,7 +58,8 @@ def _edits(
             text = _text_of(source, other)
             selector = Selector(str(one), source.line_of(one.start))
             yield "apply", str(one), ApplyNode(selector, text), (one.start, one.end), 0
-        for one in rng.sample(outline, min(2, len(outline))):
+        alone = [one for one in outline if _is_statement(one)]
+        for one in rng.sample(alone, min(2, len(alone))):
             text = _text_of(source, one)
             if one.step.name.isidentifier() and one.step.kind not in ("import", "item"):
                 text = text.replace(one.step.name, f"{one.step.name}x", 1)
@@ -90,6 +91,14 @@ def _edits(
             None,
             line,
         )
+
+
+def _is_statement(one: Declared) -> bool:
+    """Check whether a node can be repeated: `b` of `var a, b` is no statement."""
+    parent = one.node.parent
+    if one.node.type != "variable_declarator" or parent is None:
+        return True
+    return sum(child.type == "variable_declarator" for child in parent.named_children) == 1
 
 
 def _twin(source: Source, outline: list[Declared], one: Declared, rng: random.Random) -> Declared:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from windlass.toolbox.edits.outline import build_outline
 from windlass.toolbox.edits.refusal import EditRefused
 from windlass.toolbox.edits.source import Source, SyntaxFault
-from windlass.toolbox.edits.spans import SpanEdit, apply_edits, map_offset
+from windlass.toolbox.edits.spans import OffsetMap, SpanEdit, apply_edits
 
 _SHOWN: Final = 3  # syntax errors that a refusal shows
 
@@ -73,12 +73,13 @@ def _new_faults(source: Source, after: Source, edits: Sequence[SpanEdit]) -> lis
 
 def _check_outline(source: Source, after: Source, edits: Sequence[SpanEdit]) -> None:
     """Refuse a change that moves what it does not name: an indent or a bracket that slipped."""
+    places = OffsetMap(edits)
     now = {(one.names, one.node.start_byte) for one in build_outline(after)}
     for one in build_outline(source):
         start, end = one.node.start_byte, one.node.end_byte
         if any(edit.start < end and start < edit.end for edit in edits):
             continue
-        if (one.names, map_offset(edits, start)) in now:
+        if (one.names, places.move(start)) in now:
             continue
         raise EditRefused(
             "syntax",

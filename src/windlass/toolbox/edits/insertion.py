@@ -122,7 +122,7 @@ def _after_in_list(
     """Find the spot after an element of a list with separators."""
     gap = source.newline + indent if own_line else b" "
     at = _skip_space(source, place.end)
-    if source.data[at : at + 1] in (b",", b";"):
+    if source.data[at : at + 1] in (separator, b","):
         end = at + 1
         offset = _line_end_after_comment(source, end) if own_line else end
         return _Spot(offset, gap, separator, indent)

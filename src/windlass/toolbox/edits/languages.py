@@ -69,7 +69,6 @@ _TS_DECLARED: Final = {
 }
 _JS_WRAPPERS: Final = frozenset(
     {
-        "ambient_declaration",
         "export_statement",
         "expression_statement",
         "lexical_declaration",
@@ -159,7 +158,7 @@ LANGUAGES: Final[tuple[Language, ...]] = (
         grammar=("tree_sitter_typescript", "language_typescript"),
         pattern="typescript",
         declared=_TS_DECLARED,
-        wrappers=_JS_WRAPPERS,
+        wrappers=_JS_WRAPPERS | {"ambient_declaration"},
         prefixes=frozenset({"decorator"}),
         lists=_JS_LISTS,
         containers=_JS_CONTAINERS,
@@ -171,7 +170,7 @@ LANGUAGES: Final[tuple[Language, ...]] = (
         grammar=("tree_sitter_typescript", "language_tsx"),
         pattern="tsx",
         declared=_TS_DECLARED,
-        wrappers=_JS_WRAPPERS,
+        wrappers=_JS_WRAPPERS | {"ambient_declaration"},
         prefixes=frozenset({"decorator"}),
         lists=_JS_LISTS,
         containers=_JS_CONTAINERS,

@@ -97,9 +97,11 @@ class _Builder:
             local = local or node.type in _FUNCTIONS
             position = 0
             children: list[tuple[Node, tuple[Step, ...], bool]] = []
+            if len(inner) >= _DEEPEST:
+                continue
             for child in node.named_children:
                 below = inner
-                if node.type in ("array", "flow_sequence") and self.language.name in _DATA:
+                if node.type in _SEQUENCES and self.language.name in _DATA:
                     if child.type != "comment":
                         below = (*inner, Step("item", str(position)))
                         self._add_item(child, below)
@@ -137,12 +139,10 @@ class _Builder:
             case "assignment_expression":
                 return _assigned_function(source, node)
             case "block_sequence_item":
-                position = 0
-                before = node.prev_named_sibling
-                while before is not None:
-                    position += before.type == node.type
-                    before = before.prev_named_sibling
-                return [(Step("item", str(position)), ())]
+                return []  # named by its place, above
+            case "struct_specifier" | "class_specifier" | "union_specifier" | "enum_specifier":
+                if node.child_by_field_name("body") is None:
+                    return []  # only mentioned, as in `struct Cart *cart`
             case "declaration":
                 return [] if local else _declarators(source, node, kind)
             case "impl_item":
@@ -171,6 +171,8 @@ class _Builder:
 
 
 _DATA: Final = ("json", "yaml", "toml")
+_SEQUENCES: Final = frozenset({"array", "block_sequence", "flow_sequence"})
+_DEEPEST: Final = 100  # steps of a path: a file of brackets alone has no names worth more
 
 
 def span_of(source: Source, node: Node) -> tuple[int, int]:

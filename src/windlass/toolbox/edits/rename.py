@@ -16,7 +16,7 @@ from windlass.toolbox.edits.scopes.resolver import Binding, Occurrence
 from windlass.toolbox.edits.scopes.table import RESOLVERS, resolve_symbols
 from windlass.toolbox.edits.selectors import find_declared, parse_path
 from windlass.toolbox.edits.source import Source
-from windlass.toolbox.edits.spans import SpanEdit, map_offset
+from windlass.toolbox.edits.spans import OffsetMap, SpanEdit
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -95,16 +95,16 @@ def _find_target(source: Source, symbols: list[Binding], symbol: str, line: int 
             return _as_target(source, here[0])
         if len(here) > 1:
             raise _ambiguous(source, symbol, here)
-    declared = find_declared(source, symbol, line)
+    declared = [one for one in find_declared(source, symbol, line) if one.name_nodes]
     if declared:
-        names = {one.name_nodes[0].start_byte for one in declared if one.name_nodes}
+        names = {one.name_nodes[0].start_byte for one in declared}
         found = [one for one in symbols if any(occ.start in names for occ in one.occurrences)]
         if found and len({id(one) for one in found}) == 1:
             return _as_target(source, found[0])
         if found and len(found) > 1:
             raise _ambiguous(source, symbol, found)
         groups = {(one.path[:-1], one.step.kind, one.step.name) for one in declared}
-        if len(groups) == 1 and names:
+        if len(groups) == 1:
             return _member_target(source, declared[0])
         listed = tuple(f"{one} (line {source.line_of(one.start)})" for one in declared[:_MOST])
         raise EditRefused(
@@ -264,10 +264,10 @@ def _check_same_symbols(
     new_name: str,
 ) -> None:
     """Refuse a name that would join two symbols, or take an identifier from another."""
-    ordered = sorted(edits)
+    places = OffsetMap(edits)
 
     def place(start: int) -> int:
-        return map_offset(ordered, start) + moved.get(start, 0)
+        return places.move(start) + moved.get(start, 0)
 
     expected = {frozenset(place(occ.start) for occ in one.occurrences) for one in symbols}
     found = {frozenset(occ.start for occ in one.occurrences) for one in resolve_symbols(after)}

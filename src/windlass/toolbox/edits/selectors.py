@@ -94,6 +94,7 @@ def find_declared(source: Source, path: str, line: int | None) -> list[Declared]
     found = [one for one in outline if _fits(one, wanted, anchored, contiguous=True)]
     if not found and not anchored:
         found = [one for one in outline if _fits(one, wanted, anchored, contiguous=False)]
+    found = _prefer_kind(found, wanted[-1])
     if line is None:
         return found
     on = [one for one in found if _covers(source, _as_place(source, one), line)]
@@ -166,8 +167,13 @@ def _match(
     if not exact and not anchored:
         exact = [one for one in outline if _fits(one, wanted, anchored, contiguous=False)]
     if exact:
-        return [_as_place(source, one) for one in exact]
+        return [_as_place(source, one) for one in _prefer_kind(exact, wanted[-1])]
     return _match_grammar(source, outline, wanted, anchored)
+
+
+def _prefer_kind(found: list[Declared], wanted: _Wanted) -> list[Declared]:
+    """Return those of the very kind that is named, if there are any: a struct before its typedef."""
+    return [one for one in found if one.step.kind == wanted.kind] or found
 
 
 def _match_grammar(
@@ -302,7 +308,7 @@ def _pick(source: Source, found: list[Place], what: str) -> Place:
 
 def _not_found(source: Source, outline: list[Declared], selector: Selector) -> EditRefused:
     where = f" on line {selector.line}" if selector.line is not None else ""
-    message = f"there is no {selector.node!r}{where} in {source.path or 'the file'}"
+    message = f"there is no {selector.node!r:.200}{where} in {source.path or 'the file'}"
     labels = {str(one): one for one in outline}
     assert selector.node is not None
     last = parse_path(selector.node)[0][-1].name or ""

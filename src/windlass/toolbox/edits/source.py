@@ -105,14 +105,18 @@ class Source:
     def faults(self) -> tuple[SyntaxFault, ...]:
         """The syntax errors: nodes that do not parse, and tokens that are missing."""
         found: list[SyntaxFault] = []
-        if not self.root.has_error:
-            return ()
-        for node in walk(self.root, lambda one: one.has_error or one.is_missing):
-            if node.is_error or node.is_missing:
-                missing = node.type if node.is_missing else None
-                found.append(SyntaxFault(node.start_byte, node.end_byte, missing))
-                if len(found) >= _MOST_ERRORS:
-                    break
+        if self.root.has_error:
+            for node in walk(self.root, lambda one: one.has_error or one.is_missing):
+                if node.is_error or node.is_missing:
+                    missing = node.type if node.is_missing else None
+                    found.append(SyntaxFault(node.start_byte, node.end_byte, missing))
+                    if len(found) >= _MOST_ERRORS:
+                        break
+        if self.language.name == "python":
+            # The grammar takes `if a:` without a body.
+            for node in walk(self.root):
+                if node.type == "block" and node.start_byte == node.end_byte:
+                    found.append(SyntaxFault(node.start_byte, node.end_byte, "statement"))
         return tuple(found)
 
     def show_fault(self, fault: SyntaxFault) -> str:

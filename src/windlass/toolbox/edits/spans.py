@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from windlass.toolbox.edits.refusal import EditRefused
 
 DIGEST_LENGTH: Final = 16
+_MOST_COMPARED: Final = 25_000_000  # pairs of lines; above, all lines are shown as changed
 _HUNK: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NO_NEWLINE: Final = b"\\ No newline at end of file"
 
@@ -41,14 +43,19 @@ def apply_edits(data: bytes, edits: Iterable[SpanEdit]) -> bytes:
     return b"".join(pieces)
 
 
-def map_offset(edits: Sequence[SpanEdit], offset: int) -> int:
-    """Return where a byte outside the edits stands after them; edits are in order."""
-    moved = offset
-    for edit in edits:
-        if edit.end > offset:
-            break
-        moved += len(edit.text) - (edit.end - edit.start)
-    return moved
+class OffsetMap:
+    """Where bytes outside some edits stand after them."""
+
+    def __init__(self, edits: Iterable[SpanEdit]) -> None:
+        ordered = sorted(edits)
+        self._ends = [one.end for one in ordered]
+        self._shifts = [0]
+        for one in ordered:
+            self._shifts.append(self._shifts[-1] + len(one.text) - (one.end - one.start))
+
+    def move(self, offset: int) -> int:
+        """Return the new place of a byte; what is inserted at it comes before it."""
+        return offset + self._shifts[bisect_right(self._ends, offset)]
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -72,12 +79,19 @@ def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
     # Only the part that differs is compared: difflib is quadratic.
     start = max(0, head - 3)
     kept = max(0, tail - 3)
+    label = path.encode(errors="replace")
+    if (len(old) - head - tail) * (len(new) - head - tail) > _MOST_COMPARED:
+        gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
+        first = b"--- a/%s\n+++ b/%s\n" % (label, label)
+        first += b"@@ -%d,%d +%d,%d @@\n" % (head + 1, len(gone), head + 1, len(come))
+        signed = [b"-" + line for line in gone] + [b"+" + line for line in come]
+        return first + b"".join([_write_line(line, 0) for line in signed])
     lines = difflib.diff_bytes(
         difflib.unified_diff,
         old[start : len(old) - kept],
         new[start : len(new) - kept],
-        b"a/" + path.encode(errors="replace"),
-        b"b/" + path.encode(errors="replace"),
+        b"a/" + label,
+        b"b/" + label,
     )
     return b"".join([_write_line(line, start) for line in lines])
 

@@ -10,6 +10,7 @@ from windlass.toolbox.edits.refusal import EditRefused
 from windlass.toolbox.edits.spans import SpanEdit
 
 _SHOWN: Final = 5
+_LISTED: Final = 20
 _COMPARED: Final = 20_000  # lines of a file that are compared with a text that is not found
 
 
@@ -33,13 +34,14 @@ def plan_text_patch(
             )
         raise EditRefused("not_found", _explain_missing(data, old))
     if line is not None:
-        fresh = [at for at in fresh if _line_of(data, at) == line] or fresh
+        on = zip(fresh, _lines_of(data, fresh), strict=True)
+        fresh = [at for at, found_on in on if found_on == line] or fresh
     if len(fresh) > 1 and not replace_all:
-        lines = [str(_line_of(data, at)) for at in fresh]
+        lines = [str(one) for one in _lines_of(data, fresh[:_LISTED])]
         raise EditRefused(
             "ambiguous",
             f"old_text stands in the file {len(fresh)} times, on lines "
-            f"{', '.join(lines[:20])}; give more of the text around it, line=…, or replace_all=true",
+            f"{', '.join(lines)}; give more of the text around it, line=…, or replace_all=true",
             tuple(f"line {one}" for one in lines),
         )
     edits = tuple([SpanEdit(at, at + len(old), new) for at in fresh])
@@ -73,12 +75,25 @@ def _find_all(data: bytes, text: bytes) -> list[int]:
 def _is_made(data: bytes, at: int, old: bytes, new: bytes) -> bool:
     """Check whether a place is inside new_text already, where that holds old_text."""
     inside = new.find(old)
-    while inside >= 0:
+    for _ in range(_LISTED):
+        if inside < 0:
+            break
         start = at - inside
         if start >= 0 and data[start : start + len(new)] == new:
             return True
         inside = new.find(old, inside + 1)
     return False
+
+
+def _lines_of(data: bytes, offsets: list[int]) -> list[int]:
+    """Return the lines of offsets that are in order, in one pass over the text."""
+    lines: list[int] = []
+    at, line = 0, 1
+    for offset in offsets:
+        line += data.count(b"\n", at, offset)
+        at = offset
+        lines.append(line)
+    return lines
 
 
 def _line_of(data: bytes, at: int) -> int:

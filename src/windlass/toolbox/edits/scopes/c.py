@@ -141,7 +141,7 @@ class CResolver(Resolver):
                 self.bind(leaf, target, visible)
 
     def _is_constructor(self, leaf: Node, scope: Scope) -> bool:
-        if scope.kind != "class":
+        if scope.kind != "class" or leaf.type != "identifier":
             return False
         name = scope.node.child_by_field_name("name")
         return name is not None and self.source.text(name) == self.source.text(leaf)

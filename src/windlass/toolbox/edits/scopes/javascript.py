@@ -74,7 +74,8 @@ class JavaScriptResolver(Resolver):
             ("index_signature", "name"),
             ("namespace_export", "name"),
             ("nested_type_identifier", "name"),
-            ("tuple_parameter", "name"),
+            ("optional_parameter", "name"),
+            ("required_parameter", "name"),
         }
     )
     outer = frozenset({(kind, "name") for kind in _NAMED_OUTSIDE} | {("class", "decorator")})
