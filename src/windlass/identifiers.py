@@ -21,6 +21,8 @@ def check_identifier(value: str, what: str) -> str:
 
     Letters and digits of any script, and `. _ - : @ / % + = ~`; `ConfigError` otherwise.
     """
+    if type(value) is str and len(value) <= LONGEST and value.isidentifier() and value.isascii():
+        return value  # as ours are, at a twentieth of the time
     if (
         not isinstance(value, str)  # pyright: ignore[reportUnnecessaryIsInstance]
         or len(value) > LONGEST

@@ -70,6 +70,11 @@ _OF_RESUME = frozenset(CallbackOptions.__struct_fields__).union(
 )
 #: What belongs to one run; `timeout` is the whole run's here, not a model call's.
 _OF_A_RUN = OF_A_RUN | {"timeout"}
+#: The options of an agent that its runs look at themselves, beside their plan.
+_RUN_DEPENDS_ON = frozenset(
+    (*RunOptions.__struct_fields__, *ToolFilterOptions.__struct_fields__, *CALLBACKS, "deps_type")
+)
+_USUAL = RunOptions()
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -172,7 +177,10 @@ class Agent(Generic[Deps, Output]):
     @property
     def plan(self) -> Plan:
         """The plan of its runs in the current Runtime; assembled at first use."""
-        runtime = current_environment()
+        return self.plan_in(current_environment())
+
+    def plan_in(self, runtime: Environment) -> Plan:
+        """Return the plan of its runs in a Runtime; assembled at first use."""
         known = self._plans.get(id(runtime))
         if known is not None and known[0]() is runtime:
             return known[1]
@@ -540,6 +548,16 @@ class _RunArguments:
         own = agent.options
         if options:
             own = {**own, **{name: value for name, value in options.items() if value is not None}}
+        self.watchers = NOBODY
+        if not options and _RUN_DEPENDS_ON.isdisjoint(own):  # as most are
+            self.options, self.deps, self.parks, self.store = (
+                _USUAL,
+                deps,
+                False,
+                self.runtime.store,
+            )
+            self.session_id = self.caller = self.abort = self.timeout = None
+            return
         self.options = run = RunOptions.read(own)
         self.deps = run.deps if deps is None else deps
         self.session_id, self.caller, self.abort = run.session_id, run.caller, run.abort
@@ -548,7 +566,7 @@ class _RunArguments:
         self.timeout = SettingOptions.read(options).timeout if "timeout" in options else None
         place = run.store
         self.store = self.runtime.store if place is None else self.runtime.store_at(place)
-        self.watchers, callbacks = NOBODY, None
+        callbacks = None
         if not CALLBACKS.isdisjoint(own):
             callbacks = CallbackOptions.read(own)
             self.watchers = Watchers(callbacks, agent.name, agent.oddities)
@@ -563,8 +581,9 @@ class _RunArguments:
         """Set up the run."""
         messages = parse_run_prompt(prompt, self.session_id)
         agent = self.agent
-        plan = await self.plan() if callable(agent.system) else agent.plan
-        request = self.to_request(plan, (*watchers, *self.watchers.sinks))
+        plan = await self.plan() if callable(agent.system) else agent.plan_in(self.runtime)
+        sinks = watchers if self.watchers is NOBODY else (*watchers, *self.watchers.sinks)
+        request = self.to_request(plan, sinks)
         begun = await driver.start(
             request, messages, self.session_id, on_pending=self.options.on_pending
         )

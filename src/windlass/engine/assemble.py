@@ -14,6 +14,7 @@ import msgspec
 from windlass.engine.features import build_policies, names_in
 from windlass.engine.limit_options import LimitOptions, with_profile
 from windlass.engine.model import (
+    CONNECTION,
     build_settings,
     check_tool_choice,
     model_resolver,
@@ -77,7 +78,7 @@ _LOOP_TOOLS_AT_ONCE: Final = 1
 _AGENT_TOOLS_AT_ONCE: Final = 16
 _NOTHING: Final[frozenset[str]] = frozenset()
 #: Options that a plan does not depend on, or that are in the key of a shared one already.
-_APART: Final = OF_A_RUN | {"model", "tools", "deps", "deps_type", "messages"}
+_APART: Final = OF_A_RUN | {"model", *CONNECTION, "tools", "deps", "deps_type", "messages"}
 #: Types of values that nobody can change.
 _CONSTANT: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -184,10 +185,10 @@ def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:
     """Return all that a plan depends on beside its model; None for what may change unseen."""
     model, caps = recipe.model, id(recipe.model.capabilities)
     key: list[object] = [recipe.door, recipe.system, caps, model.provider, model.native_tools]
+    key += recipe.tools
     for tool in recipe.tools:
         if tool.annotations:  # flow control reads them, and a program may change them
             return None
-        key.append(tool)
     given: Mapping[str, object] = recipe.values
     for name, value in given.items():
         if name not in _APART:
@@ -255,9 +256,10 @@ def _resolve_names(tools: object, values: Values) -> object:
     if not isinstance(tools, (list, tuple)):
         return tools
     listed = cast("Sequence[object]", tools)
-    if not any([isinstance(one, str) and ":" not in one for one in listed]):
-        return listed
-    return import_module("windlass.toolbox.registry").replace_names(listed, values)
+    for one in listed:
+        if isinstance(one, str) and ":" not in one:
+            return import_module("windlass.toolbox.registry").replace_names(listed, values)
+    return listed
 
 
 def _read_groups(values: Values, model: ModelOptions) -> _Groups:

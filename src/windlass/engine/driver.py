@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,7 @@ from windlass.store.memory import MemoryStore
 if TYPE_CHECKING:
     from windlass.audit.seal import SealScheduler
 
+_OPEN = Stage.OPEN  # an attribute of an enumeration takes as long as a call
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
 CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has
 
@@ -126,10 +127,12 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     def build_run(self, home: Store, journal: Journal) -> Run:
         """Return the run on its open journal, with nothing recorded yet."""
         plan, environment = self.plan, self.environment
-        environment.learn(plan.model)
+        if plan.model.secrets:
+            environment.learn(plan.model)
         for policy in plan.policies:
-            for model in policy.models:
-                environment.learn(model)
+            if policy.models:
+                for model in policy.models:
+                    environment.learn(model)
         opened = journal.entries[0]
         if self.parent_id is None and isinstance(opened, SessionOpened) and opened.parent_id:
             plan = keep_bound(plan, journal.entries)
@@ -145,8 +148,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             redactor=environment.redactor,
             pool=environment.pool,
         )
-        run.host.took_over = self.take_over
-        run.host.request_id, run.host.conversation_id = self.request_id, self.conversation_id
+        host = run.host
+        host.took_over = self.take_over
+        host.request_id, host.conversation_id = self.request_id, self.conversation_id
         return run
 
 
@@ -163,14 +167,18 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     take_over: bool
     parent_id: str | None = None
 
-    async def begin(self, session_id: str | None) -> Journal:
+    def begin(self, session_id: str | None) -> Awaitable[Journal]:
         """Open the caller's session of this id, or begin it in his name."""
         if session_id is not None:
-            await check_session_id(self.environment, self.home, session_id)
-        if session_id is None:
-            if self.owner is None and not self._is_host:
-                check_new_owner(self.environment, self.caller)
-            return await self._open(seams.new_id("session"), metadata=self._metadata())
+            return self._begin_named(session_id)
+        if self._is_host:
+            return self._open(seams.new_id("session"))
+        if self.owner is None:
+            check_new_owner(self.environment, self.caller)
+        return self._open(seams.new_id("session"), metadata=self._metadata())
+
+    async def _begin_named(self, session_id: str) -> Journal:
+        await check_session_id(self.environment, self.home, session_id)
         if self._is_host:
             return await self._taken_over(session_id, metadata=None)
         if self.owner is not None:
@@ -222,9 +230,9 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
                 raise
         return await self._open(session_id, **how, take_over=True)
 
-    async def _open(self, session_id: str, **how: Any) -> Journal:
+    def _open(self, session_id: str, **how: Any) -> Awaitable[Journal]:
         name = None if self.caller is None else self.environment.redact(str(self.caller))
-        return await self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
+        return self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
 
     @property
     def _is_host(self) -> bool:
@@ -262,8 +270,8 @@ async def start(
         if len(journal.entries) > 1:
             parked = await _continue_history(run, on_pending)
             if parked is not None:
-                return Start(run, Stage.OPEN, None, parked)
-        run.first_entry = len(journal.entries)
+                return Start(run, _OPEN, None, parked)
+            run.first_entry = len(journal.entries)
         run.record(_run_started(run))
         run.reframe(plan.frame, "start")
         for message in messages:
@@ -273,7 +281,7 @@ async def start(
     except BaseException:
         await journal.close()  # nobody else would let the next writer in
         raise
-    begun = Start(run, Stage.OPEN, None)
+    begun = Start(run, _OPEN, None)
     if session_id is None and type(home) is MemoryStore and MODE not in (plan.metadata or {}):
         begun.passing = home
     return begun
@@ -316,7 +324,7 @@ def _run_started(run: Run) -> RunStarted:
 
 def check_prices(plan: Plan, above: Ledger) -> None:
     """Refuse models without a price where dollars are limited, before anything is begun."""
-    if plan.limits.usd is None and not above.priced:
+    if plan.limits.usd is None and not (above.root.limited and above.priced):
         return
     require_price(plan.model)
     for policy in plan.policies:
@@ -376,10 +384,11 @@ async def conduct(
     outcome = handle.outcome or task.result()
     if run.calls.children and outcome.status != "suspended":
         await discard_orphans(run)
-    await _wait_for_observers(run, seals)
+    if run.host.receipts or run.host.drains or seals is not None:
+        await _wait_for_observers(run, seals)
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
-    if isinstance(outcome.exception, (TestBroken, StaleWriter)):
+    if outcome.exception is not None and isinstance(outcome.exception, (TestBroken, StaleWriter)):
         outcome.exception.session_id = run.session_id
         raise outcome.exception
     return outcome

@@ -89,6 +89,8 @@ def without_foreign_connection(values: JsonObject, before: Values) -> JsonObject
 
 def first_connection_option(options: ModelOptions) -> str | None:
     """Return the name of the first option that says how a model is reached, if one is given."""
+    if options.api_key is None and options.base_url is None and options.headers is None:
+        return None  # as nearly always
     return next((name for name in CONNECTION if getattr(options, name) is not None), None)
 
 

@@ -251,7 +251,13 @@ async def execute(
     seconds = tool.timeout
     if seconds is None:
         seconds = run.plan.tool_timeout
-    deadline = _limit_time(run, seconds, task) if seconds is not None else None
+    deadline: Deadline | Timer | None = None
+    if seconds is not None:
+        deadline = calls.timer
+        if task is not None and deadline is not None:
+            deadline.begin(seconds)
+        else:
+            deadline = _limit_time(run, seconds, task)
     if seams.watched:
         seams.point("tool.before_call")
     started = seams.monotonic()
@@ -293,14 +299,12 @@ def _from_host(run: Run, call: ToolCall) -> ToolResult:
 
 
 def _limit_time(run: Run, seconds: float, own: asyncio.Task[Any] | None) -> Deadline | Timer:
-    """Begin the time limit of a call, in the run's own task or the one that makes it."""
+    """Begin the time limit of a call in a task of its own, or of the first in the run's."""
     if own is None:
         task = asyncio.current_task()
         assert task is not None
         return Deadline(run.host.loop, task, seconds)
-    timer = run.calls.timer
-    if timer is None:
-        timer = run.calls.timer = CallTimer(run.host.loop, own)
+    timer = run.calls.timer = CallTimer(run.host.loop, own)
     timer.begin(seconds)
     return timer
 
@@ -334,22 +338,20 @@ class CallTimer(Deadline):
     time when it rings, and rings again later if a newer call is still within its limit.
     """
 
-    __slots__ = ("_loop", "_until")
+    __slots__ = ("_loop", "_now", "_rings_at", "_until")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
         self.task, self.seconds, self.missed = task, 0.0, False
-        self._loop, self._until = loop, 0.0
+        self._loop, self._now, self._until, self._rings_at = loop, loop.time, 0.0, inf
         self._timer = None
 
     def begin(self, seconds: float) -> None:
         """Begin the limit of a call that starts."""
         self.seconds, self.missed = seconds, False
-        self._until = until = self._loop.time() + seconds
-        timer = self._timer
-        if timer is None or timer.when() > until:
-            if timer is not None:
-                timer.cancel()
-            self._timer = self._loop.call_at(until, self._ring)
+        now = self._now
+        self._until = until = now() + seconds
+        if until < self._rings_at:
+            self._ring_at(until)
 
     def cancel(self) -> None:
         self._until = 0.0
@@ -357,15 +359,20 @@ class CallTimer(Deadline):
     def stop(self) -> None:
         """Stop the timer: the run is over."""
         super().cancel()
+        self._rings_at = inf
+
+    def _ring_at(self, time: float) -> None:
+        super().cancel()
+        self._rings_at, self._timer = time, self._loop.call_at(time, self._ring)
 
     def _ring(self) -> None:
-        self._timer = None
+        self._rings_at, self._timer = inf, None
         if not self._until:
             return
         if self._loop.time() >= self._until:
             self._miss()
         else:
-            self._timer = self._loop.call_at(self._until, self._ring)
+            self._ring_at(self._until)
 
 
 # --------------------------------------------------------------------------- results

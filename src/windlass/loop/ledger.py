@@ -135,7 +135,10 @@ class Ledger:
         self.parent = parent
         self.root: Ledger = self if parent is None else parent.root  # the books above all others
         self.limited = False  # at the root: a ledger below limits tokens or dollars, or did
-        self.limits = limits
+        self._limits, self.max_iterations = limits, limits.iterations
+        self.spends = limits.tokens is not None or limits.usd is not None
+        if self.spends:
+            self.root.limited = True
         self.iterations, self.tokens, self.usd = 0, 0, 0.0
         self.seconds = 0.0  # that earlier drives of the run were at work
         self.kept_back = 0.0  # the share of each limit that only a closing answer may spend

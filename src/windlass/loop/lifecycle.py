@@ -61,7 +61,7 @@ def stop_for_error(run: Run, error: BaseException) -> Stop:
 
 async def end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
     """Answer what is open, let the policies close, and put the outcome on the record."""
-    turn, calls = run.turn, run.calls
+    turn, calls, journal = run.turn, run.calls, run.journal
     if isinstance(verdict, Suspend):
         if verdict is run.interruption:  # let go of on its way: its calls stay open on the record
             if calls.early_reads:
@@ -96,15 +96,16 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
             log.exception("a policy failed at the end of run %s", run.run_id)
     _log_end(run, outcome)
     try:
-        if run.journal.mail:
-            for item in [item for item in run.journal.mail if item.kind == "cancel"]:
+        if journal.mail:
+            for item in [item for item in journal.mail if item.kind == "cancel"]:
                 take_item(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
-        run.journal.stays_held = bool(calls.threads or calls.lingering)
-        run.journal.flush()
-        await run.journal.durable()
-        if not (calls.threads or calls.lingering):
-            await run.journal.close()
+        journal.stays_held = bool(calls.threads or calls.lingering)
+        journal.flush()
+        if not journal.immediate:
+            await journal.durable()
+        if not journal.stays_held:
+            await journal.close()
     except StoreError as error:
         return await _end_again(run, error)
     return outcome

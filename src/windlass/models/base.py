@@ -82,7 +82,10 @@ class Strand:
     def append(self, message: Message) -> None:
         """Append a message; text of the user after complete rounds leaves no call to check."""
         if self.audited == len(self.items) and message.role == "user":
-            if all([type(block) is Text for block in message.content]):
+            for block in message.content:
+                if type(block) is not Text:
+                    break
+            else:
                 self.audited += 1
         self.items.append(message)
 

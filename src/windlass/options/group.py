@@ -130,7 +130,11 @@ class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
         names, untouched = _declaration_of(cls)
         if names.isdisjoint(values):
             return untouched  # pyright: ignore[reportReturnType] - the cache forgets whose it is
-        return cls(**{name: values[name] for name in names.intersection(values)})
+        found: dict[str, Any] = {}
+        for name in values:
+            if name in names:
+                found[name] = values[name]
+        return cls(**found)
 
     @classmethod
     def is_given(cls, values: Values) -> bool:

@@ -39,12 +39,12 @@ class ArchivedSession(msgspec.Struct, frozen=True, gc=False):
 
     def without_model_calls(self) -> ArchivedSession | None:
         """Return what the audit reads alone; None if no tool was called."""
+        if ToolDecided not in map(type, self.tool_calls):
+            return None
         kept = self
-        if self.tool_calls is self.model_calls and ToolDecided in map(type, self.tool_calls):
+        if self.tool_calls is self.model_calls:
             kept = archive_entries(self.session_id, self.ended_at, self.tool_calls, few=0)
         calls = kept.tool_calls
-        if ToolDecided not in map(type, calls):
-            return None
         if kept.has_arguments:
             calls = [_without_arguments(entry) for entry in calls]
         return ArchivedSession(self.session_id, self.ended_at, (), calls)
