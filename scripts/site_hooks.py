@@ -23,6 +23,7 @@ API = "reference/api"
 TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
     ("tools", "Tools", "tools"),
+    ("toolbox", "Toolbox: files and commands", "toolbox"),
     ("toolbox", "Built-in tools", "toolbox"),
     ("models", "Models", "models"),
     ("calls", "Single model calls and cost", "llm usage"),
@@ -57,6 +58,8 @@ def sort_by_topic(homes: dict[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for name, home in sorted(homes.items(), key=lambda item: item[0].lower()):
         package = home.split(".")[1]
+        if package not in pages:
+            raise LookupError(f"{home}.{name} is on no page: give {package!r} a place in TOPICS")
         found[pages[package]].append(f"{home}.{name}")
     return found
 
