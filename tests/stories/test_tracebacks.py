@@ -37,6 +37,11 @@ def pay_in_thread(amount: int) -> str:
     return str(charge(amount))
 
 
+@pytest.fixture(autouse=True)
+def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "windlass")
+
+
 def of_tool(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name == "windlass.tools"]
 
@@ -52,7 +57,7 @@ async def test_traceback_of_a_tool_is_in_the_log_and_the_journal(
     model = scripted(call(tool.name, amount=7), "sorry")
     out = await w.Agent(model, tools=[tool]).run("go", session_id="s")
     [record] = of_tool(caplog)
-    assert record.levelno == logging.WARNING and record.exc_info is not None
+    assert record.levelno == logging.INFO and record.exc_info is not None
     assert record.getMessage().startswith(
         f"tool {tool.name} failed: KeyError: 'ledger7' (session s"
     )

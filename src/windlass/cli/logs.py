@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 from windlass.cli.text import clean, one_line
 
-_TOOLS = "windlass.tools"
-
 
 @contextmanager
 def on_stderr() -> Generator[None]:
@@ -55,8 +53,6 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, with --debug also its traceback."""
-        if record.name == _TOOLS and not _shows_all():
-            return  # the view shows what a failed call answered
         try:
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()

@@ -516,14 +516,14 @@ class Tool:
     def _fail(self, error: BaseException, ctx: ToolContext[Any]) -> ToolResult:
         """Report what the handler raised, and return the result that the model reads of it."""
         if not isinstance(error, _FOR_THE_MODEL):
-            log.warning(
+            log.info(
                 "tool %s failed: %s (session %s, call %s, attempt %d)",
                 self.name,
                 f"{type(error).__name__}: {error_text(error, 300)}",
                 ctx.session_id,
                 ctx.call_id,
                 ctx.attempt,
-                exc_info=error,
+                exc_info=error if _can_log(error) else None,
             )
             ctx.scope.keep_error(ctx.call_id, error)
         return self._error_result(error)
@@ -546,6 +546,17 @@ def _check_requires_approval(label: str, value: object) -> bool | Callable[..., 
     raise ConfigError(
         f"{label}: requires_approval is True, False or a function (args) or (args, ctx), not {value!r:.80}"
     )
+
+
+def _can_log(error: BaseException) -> bool:
+    """Check whether handlers can write the message: not one with halves of characters."""
+    try:
+        str(error).encode()
+    except UnicodeEncodeError:
+        return False
+    except Exception:
+        return True  # a traceback shows that there is no message
+    return True
 
 
 def _seconds(label: str, value: Any) -> float | None:
