@@ -46,9 +46,10 @@ def chat(chosen: CommandOptions) -> None:
 
     Ctrl-C stops the turn that is running, not the chat. Ctrl-D leaves; the session stays, and
     `windlass chat --resume ID` goes on with it. Lines that begin with a slash are commands: /help
-    lists them, // sends a line that really begins with one.
+    lists them, // sends a line that really begins with one. Lines that are pasted together are one
+    message. A call that needs approval is asked about in place: yes, no or always.
     """
-    from windlass.cli.chat import talk
+    from windlass.cli.chat.command import talk
 
     talk(chosen)
 

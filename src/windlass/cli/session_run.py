@@ -115,7 +115,14 @@ class Work:
         """Whether there is a run to resume, killed or parked."""
         return self.past is not None and self.past.unfinished
 
-    async def turn(self, task: str | None, *, resume: bool = False) -> AgentResult[str]:
+    async def go_on(self) -> AgentResult[str]:
+        """Resume the run that is parked, with the answers that are on record."""
+        self._answers = ({}, {})  # those of the command line were for what it found
+        return await self.turn(None, parked=True)
+
+    async def turn(
+        self, task: str | None, *, resume: bool = False, parked: bool = False
+    ) -> AgentResult[str]:
         """Run a task on the session, or resume what stopped there."""
         agent = self._agent
         assert agent is not None
@@ -141,7 +148,8 @@ class Work:
         try:
             with _signals(brake, self._on_signal):
                 run = RunOptions.read(self.chosen.options)
-                if resume and self.unfinished and run.on_pending != "discard":
+                unfinished = resume and self.unfinished and run.on_pending != "discard"
+                if parked or unfinished:
                     return await self._resume(agent, task, brake, sink)
                 options = {k: v for k, v in self.chosen.options.items() if k in OF_A_RUN}
                 options |= {"session_id": self.session_id, "store": self.store}

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import click
 
 from windlass import seams
 from windlass.cli import text as words
+from windlass.cli.chat.approval import ApprovalDesk
+from windlass.cli.chat.markdown import MarkdownTerminal
+from windlass.cli.chat.prompt import MessagePrompt
 from windlass.cli.console import err
 from windlass.cli.options import CommandOptions
 from windlass.cli.session_run import Work, leave
-from windlass.cli.views import view_for
+from windlass.cli.views import Terminal, view_for
 from windlass.errors import nearest
 from windlass.events import Replied
 from windlass.sessions.api import agent_session_reset
@@ -33,6 +35,8 @@ def talk(chosen: CommandOptions) -> None:
     """Talk with an agent until the operator leaves; exit with the code of the last turn."""
     ctx = click.get_current_context()
     view = view_for(as_json=False, stream=False, quiet=False)
+    if type(view) is Terminal:
+        view = MarkdownTerminal()
     work = Work(chosen, view)
     with asyncio.Runner() as runner:
         try:
@@ -51,6 +55,8 @@ class _Chat:
     def __init__(self, work: Work, runner: asyncio.Runner) -> None:
         self.work, self.runner, self.paper = work, runner, err()
         self.interactive = sys.stdin.isatty()
+        self.prompt = MessagePrompt() if self.interactive else None
+        self.desk = ApprovalDesk(work.store, work.session_id, self.paper)
         self.code = 0
         self.spoken = False
 
@@ -64,7 +70,7 @@ class _Chat:
             line = line.strip()
             if line.startswith("//"):
                 self.turn(line[1:])
-            elif line.startswith("/"):
+            elif line.startswith("/") and "\n" not in line:
                 if not self.obey(line):
                     break
             elif line:
@@ -74,18 +80,14 @@ class _Chat:
 
     def greet(self) -> None:
         if self.interactive:
-            try:
-                import_module("readline")  # gives input() history and line editing
-            except ImportError:
-                pass
             self.paper.line(("/help lists commands, Ctrl-D leaves", "dim"))
 
     def ask(self) -> str | None:
-        """Read the next line; None at the end."""
+        """Read the next message; None at the end."""
         while True:
             try:
-                if self.interactive:
-                    return input("> ")
+                if self.prompt is not None:
+                    return self.prompt.read()
                 line = sys.stdin.readline()
                 return line if line else None
             except EOFError:
@@ -100,9 +102,22 @@ class _Chat:
     def turn(self, text: str | None, *, resume: bool = False) -> None:
         started = seams.monotonic()
         result = self.runner.run(self.work.turn(text, resume=resume))
+        while result.status == "suspended" and self.answer_questions():
+            result = self.runner.run(self.work.go_on())
         self.spoken = True
         self.code = self.work.exit_code(result)
         self.work.report(result, seams.monotonic() - started, "chat")
+
+    def answer_questions(self) -> bool:
+        """Ask about the calls that wait; return whether all of them have an answer."""
+        if self.prompt is None:
+            return False
+        waiting = self.runner.run(self.desk.waiting())
+        for one in waiting:
+            if (given := self.desk.ask(one, self.prompt)) is None:
+                return False
+            self.runner.run(self.desk.record(one, given))
+        return bool(waiting)
 
     def obey(self, line: str) -> bool:
         """Run a slash command; False when it was the last."""

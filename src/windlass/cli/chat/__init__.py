@@ -1,0 +1,1 @@
+"""The parts of `windlass chat`: reading messages, showing answers, asking for approvals."""
