@@ -287,8 +287,8 @@ def write_page(declared: list[Declared]) -> str:
     lines = [
         "# Options",
         "",
-        "Every option by name: what it accepts, what it is without being given, where it may be given and what it",
-        "does. Written by `scripts/make_options.py` from the option groups in the source.",
+        "This page lists every option: its type, its default, where it may be given, and what it does. `[agent]` is",
+        "the table of `windlass.toml`. `scripts/make_options.py` writes the page from the source.",
         "",
     ]
     titles = {"loop": "agent_loop", "agent": "Agent", "run": "Agent.run", "call": "llm_call"}

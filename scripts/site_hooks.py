@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,7 @@ API = "reference/api"
 TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
     ("tools", "Tools", "tools"),
-    ("toolbox", "Toolbox: files and commands", "toolbox"),
-    ("toolbox", "Built-in tools", "toolbox"),
+    ("toolbox", "Toolbox: built-in tools", "toolbox"),
     ("models", "Models", "models"),
     ("calls", "Single model calls and cost", "llm usage"),
     ("callers", "Callers: retry, fallback, cache, rate limit", "callers"),
@@ -111,4 +111,14 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         words = found[1]
         return words if target in words else f"{words} (`{target}` in the repository)"
 
-    return re.sub(r"\[([^\]]+)\]\(([^)#:\s]*)(?:#[^)]*)?\)", replace, markdown)
+    markdown = re.sub(r"\[([^\]]+)\]\(([^)#:\s]*)(?:#[^)]*)?\)", replace, markdown)
+    return re.sub(r"^\|.*$", lambda row: _ESCAPED_BAR.sub(_as_html, row[0]), markdown, flags=re.M)
+
+
+# Code in a table whose bars are escaped: GitHub shows them as bars, mkdocs with the backslash.
+_ESCAPED_BAR = re.compile(r"`([^`]*\\\|[^`]*)`")
+
+
+def _as_html(code: re.Match[str]) -> str:
+    text = escape(code[1].replace("\\|", "|"), quote=False).replace("|", "&#124;")
+    return f"<code>{text}</code>"

@@ -43,7 +43,7 @@ def check_budget(name: str, value: Any) -> Limits | None:
 
 
 class LimitOptions(OptionGroup, frozen=True, kw_only=True):
-    """What a run may spend."""
+    """Limits of a run: turns, tokens, dollars, seconds."""
 
     max_iterations: Annotated[
         int | None,

@@ -103,7 +103,7 @@ _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 
 class ModelOptions(OptionGroup, frozen=True, kw_only=True):
-    """Which model is asked, and how it is reached."""
+    """The model, its address, key and retries."""
 
     doors: ClassVar[frozenset[Door]] = EVERYWHERE
 
@@ -238,7 +238,7 @@ def _check_reasoning_policy(name: str, value: Any) -> str:
 
 
 class ReasoningOptions(OptionGroup, frozen=True, kw_only=True):
-    """How much a model thinks."""
+    """Thinking and reasoning."""
 
     doors: ClassVar[frozenset[Door]] = EVERYWHERE
     choice: ClassVar[str | None] = "reasoning"
@@ -264,7 +264,7 @@ class ReasoningOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 class SettingOptions(OptionGroup, frozen=True, kw_only=True):
-    """Settings that go with every model call under their own name."""
+    """Model settings: temperature, max_tokens, tool_choice."""
 
     doors: ClassVar[frozenset[Door]] = EVERYWHERE
 
@@ -317,7 +317,7 @@ def _check_dict(name: str, value: Any) -> Any:
 
 
 class ProviderOptions(OptionGroup, frozen=True, kw_only=True):
-    """What is said to a provider beside the common settings."""
+    """Options of single providers."""
 
     anthropic_beta_features: Annotated[
         tuple[str, ...] | None,

@@ -68,7 +68,7 @@ def _check_deps_type(name: str, value: Any) -> Any:
 
 
 class RunOptions(OptionGroup, frozen=True, kw_only=True):
-    """What belongs to one run: its session, its caller, how it may be ended."""
+    """One run: session, store, caller, timeout, abort."""
 
     session_id: Annotated[
         str | None,
@@ -133,7 +133,7 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 class AgentOptions(OptionGroup, frozen=True, kw_only=True):
-    """What an agent is called, and what it brings along."""
+    """The agent's name, role and dependencies."""
 
     name: Annotated[str | None, Option(optional(identifier), scope="start", in_file=False)] = None
     """Its name in traces, and as a tool."""

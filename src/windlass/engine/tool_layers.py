@@ -85,7 +85,7 @@ def _check_dry_run(name: str, value: Any) -> Any:
 
 
 class ToolLayerOptions(OptionGroup, frozen=True, kw_only=True):
-    """What stands around tool calls, the outermost first."""
+    """Middleware around tool calls: consent, rate limit, dry run."""
 
     audit_sink: Annotated[Callable[..., Any] | None, Option(function)] = None
     """A function that gets a receipt of each call."""

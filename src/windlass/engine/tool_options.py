@@ -19,7 +19,7 @@ TOOL_TIMEOUT = 120.0
 
 
 class ToolOptions(OptionGroup, frozen=True, kw_only=True):
-    """Which tools there are, and how they are called."""
+    """Tools: which there are, and how they are called."""
 
     tools: Annotated[
         Any,

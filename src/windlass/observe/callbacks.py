@@ -30,7 +30,7 @@ _RUN: Final[frozenset[Door]] = frozenset({"run"})
 
 
 class CallbackOptions(OptionGroup, frozen=True, kw_only=True):
-    """Who watches a run, and what its traces say: `agent.run("…", on_trace=tracer, task_id="t1")`."""
+    """Callbacks and traces of a run: `agent.run("…", on_trace=tracer, task_id="t1")`."""
 
     doors: ClassVar[frozenset[Door]] = _RUN
 

@@ -38,7 +38,7 @@ FILE: Final = "llm_transcript.jsonl"
 
 
 class TranscriptFileOptions(OptionGroup, frozen=True, kw_only=True):
-    """A file beside a run with what the model saw and said."""
+    """Transcript files."""
 
     llm_transcript_dir: Annotated[
         str | None, Option(optional(text), scope="start", in_file=False)

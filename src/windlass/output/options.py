@@ -28,7 +28,7 @@ def _check_transcript(name: str, value: Any) -> Any:
 
 
 class OutputOptions(OptionGroup, frozen=True, kw_only=True):
-    """Of which type an answer is, and what it goes on from."""
+    """Structured output, and the transcript to continue."""
 
     output: Annotated[Any, Option(_check_output, doors=AGENTS, scope="start")] = None
     """The type of an agent's answer, or a JSON Schema."""

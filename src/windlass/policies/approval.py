@@ -80,7 +80,7 @@ _check_policy = check_struct(
 
 
 class ApprovalOptions(OptionGroup, frozen=True, kw_only=True):
-    """Who is asked before a call runs."""
+    """Approval rules: human in the loop."""
 
     approval_policy: Annotated[
         ApprovalPolicy | None,

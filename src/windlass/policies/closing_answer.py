@@ -24,7 +24,7 @@ WORDS = (
 
 
 class ClosingAnswerOptions(OptionGroup, frozen=True, kw_only=True):
-    """A last answer of a run that a limit ends."""
+    """A closing answer when a limit ends the run."""
 
     closing_answer: Annotated[bool, Option(boolean)] = False
     """Whether the model is asked once more for an answer, without tools."""

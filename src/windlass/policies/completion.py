@@ -86,7 +86,7 @@ def _check_required(name: str, value: Any) -> tuple[tuple[str, ...], ...]:
 
 
 class CompletionOptions(OptionGroup, frozen=True, kw_only=True):
-    """When the work counts as done."""
+    """Loop until done: nudges and the done sentinel."""
 
     loop_until_done: Annotated[
         bool,

@@ -37,7 +37,7 @@ _MOST: Final = 16  # frames that are kept at hand
 
 
 class ContextCallbackOptions(OptionGroup, frozen=True, kw_only=True):
-    """A function of yours before every model call."""
+    """A callback before every model call."""
 
     choice: ClassVar[str | None] = "context_callback"
 

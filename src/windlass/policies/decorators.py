@@ -51,7 +51,7 @@ Decorator = Callable[[Message, DecorationContext], Any | Awaitable[Any]]
 
 
 class DecoratorOptions(OptionGroup, frozen=True, kw_only=True):
-    """What is added to messages where they are shown."""
+    """Decorated messages and timestamps."""
 
     message_decorator: Annotated[
         Decorator | None, Option(function, accepts="Callable[..., Any] | None")

@@ -77,7 +77,7 @@ def _check_guardrails(name: str, value: Any) -> tuple[Guardrail, ...]:
 
 
 class GuardrailOptions(OptionGroup, frozen=True, kw_only=True):
-    """Functions that may stop a run."""
+    """Guardrails: functions that may stop a run."""
 
     input_guardrails: Annotated[
         tuple[Guardrail, ...],

@@ -32,7 +32,7 @@ WORDS = (
 
 
 class NativeToolOptions(OptionGroup, frozen=True, kw_only=True):
-    """What becomes of calls that a model with native tools writes as text."""
+    """Tool calls that a model writes as text."""
 
     native_tool_fallback: Annotated[
         Literal["allow", "allow_once", "reject"], Option(one_of("allow", "allow_once", "reject"))

@@ -54,7 +54,7 @@ def _check_deny(name: str, value: Any) -> Any:
 
 
 class PermissionOptions(OptionGroup, frozen=True, kw_only=True):
-    """What an agent may do."""
+    """Permissions and the ceiling of an agent."""
 
     policy: Annotated[
         Ceiling | None,

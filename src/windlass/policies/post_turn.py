@@ -73,7 +73,7 @@ Callback = Callable[[TurnInfo], Any | Awaitable[Any]]
 
 
 class PostTurnOptions(OptionGroup, frozen=True, kw_only=True):
-    """A function of yours after every turn."""
+    """A callback after every turn."""
 
     post_turn_callback: Annotated[
         Callback | None, Option(function, accepts="Callable[..., Any] | None")

@@ -106,7 +106,7 @@ def _check_progress(name: str, value: Any) -> ProgressTool | None:
 
 
 class ProgressOptions(OptionGroup, frozen=True, kw_only=True):
-    """A tool with which the model reports progress."""
+    """A tool for progress reports."""
 
     progress_tool: Annotated[
         ProgressTool | None,

@@ -158,7 +158,7 @@ def _file(label: str, place: str) -> str:
 
 
 class PromptOptions(OptionGroup, frozen=True, kw_only=True):
-    """Words of your own in place of ours."""
+    """Your own prompts in the place of ours."""
 
     prompts: Annotated[
         dict[str, PromptOverride] | None,

@@ -16,7 +16,7 @@ from windlass.tools.render import cap_result
 
 
 class ResultCapOptions(OptionGroup, frozen=True, kw_only=True):
-    """How much of a result the model is shown."""
+    """The size of tool results."""
 
     tool_result_max_bytes: Annotated[int, Option(number(200, whole=True))] = 65536
     """Bytes of a result that the model is shown; the whole stays in the journal."""

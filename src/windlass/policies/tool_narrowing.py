@@ -99,7 +99,7 @@ def _check_narrowing(name: str, value: Any) -> ToolSurfaceNarrowing | None:
 
 
 class NarrowingOptions(OptionGroup, frozen=True, kw_only=True):
-    """Which tools leave the model's sight."""
+    """Unused tools that are hidden from the model."""
 
     tool_surface_narrowing: Annotated[
         ToolSurfaceNarrowing | None,

@@ -94,7 +94,7 @@ def _split_mount(given: object) -> tuple[object, object]:
 
 
 class WorkspaceOptions(OptionGroup, frozen=True, kw_only=True):
-    """The folder that an agent works in, and what holds the commands that it runs."""
+    """The workspace folder and the sandbox for commands."""
 
     workspace: Annotated[
         str | None,

@@ -15,7 +15,7 @@ from windlass.tools.tool import Tool
 
 
 class ToolFilterOptions(OptionGroup, frozen=True, kw_only=True):
-    """Which of its tools an agent may use."""
+    """Allowed and disallowed tools."""
 
     doors: ClassVar[frozenset[Door]] = AGENTS
 

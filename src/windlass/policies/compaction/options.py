@@ -51,7 +51,7 @@ def _check_compaction(name: str, value: Any) -> Compaction | None:
 
 
 class CompactionOptions(OptionGroup, frozen=True, kw_only=True):
-    """How the view is kept small."""
+    """Compaction: how a long conversation fits the context window."""
 
     choice: ClassVar[str | None] = "context"
 

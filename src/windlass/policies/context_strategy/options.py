@@ -88,7 +88,7 @@ def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, Check])
 
 
 class StrategyOptions(OptionGroup, frozen=True, kw_only=True):
-    """How a conversation is kept short, in the manner of a runner."""
+    """Context strategies: a sliding window, a summary, a function."""
 
     choice: ClassVar[str | None] = "context"
 

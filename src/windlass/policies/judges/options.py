@@ -89,7 +89,7 @@ def _check_checks(name: str, value: Any) -> Any:
 
 
 class JudgeOptions(OptionGroup, frozen=True, kw_only=True):
-    """Who must agree before a run counts as done."""
+    """Judges and checks of completion."""
 
     verify_completion: Annotated[
         Callable[..., Any] | tuple[Callable[..., Any] | str, ...] | None,

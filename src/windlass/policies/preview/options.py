@@ -24,7 +24,7 @@ def _check_plan(name: str, value: Any) -> JsonObject | None:
 
 
 class PreviewOptions(OptionGroup, frozen=True, kw_only=True):
-    """Which approved plan a run does."""
+    """Approved plans."""
 
     plan: Annotated[
         JsonObject | None,

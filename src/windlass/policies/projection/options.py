@@ -101,7 +101,7 @@ def _check_projection(name: str, value: Any) -> TranscriptProjection | None:
 
 
 class ProjectionOptions(OptionGroup, frozen=True, kw_only=True):
-    """What leaves the view because it is not needed."""
+    """Projection: messages that are left out of requests."""
 
     transcript_projection: Annotated[
         TranscriptProjection | None,

@@ -63,7 +63,7 @@ def _check_session_start(name: str, value: Any) -> Any:
 
 
 class ReminderOptions(OptionGroup, frozen=True, kw_only=True):
-    """What the model is reminded of."""
+    """Reminders at the end of requests."""
 
     on_session_start: Annotated[
         Callable[..., Any] | Reminder | tuple[Reminder, ...] | None,

@@ -55,7 +55,7 @@ def _check_scratchpad(name: str, value: Any) -> Scratchpad | None:
 
 
 class ScratchpadOptions(OptionGroup, frozen=True, kw_only=True):
-    """Working memory that is recited."""
+    """Scratchpad: working memory of the model."""
 
     scratchpad: Annotated[
         Scratchpad | None,

@@ -181,7 +181,7 @@ def _check_files(name: str, value: Any) -> tuple[str, ...]:
 
 
 class SkillOptions(OptionGroup, frozen=True, kw_only=True):
-    """Which skills there are, and how they are chosen."""
+    """Skills."""
 
     skills: Annotated[SkillRegistry | None, Option(_check_skills, accepts="SkillSource | None")] = (
         None

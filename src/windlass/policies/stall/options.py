@@ -69,7 +69,7 @@ class LoopDetection(OptionStruct, frozen=True, kw_only=True):
 
 
 class StallOptions(OptionGroup, frozen=True, kw_only=True):
-    """Options against repetition."""
+    """Stalls and loops: repeated calls."""
 
     stall_diagnostics: Annotated[
         StallDiagnostics | None,

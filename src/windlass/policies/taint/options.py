@@ -65,7 +65,7 @@ def _check_taint(name: str, value: Any) -> Taint | bool | None:
 
 
 class TaintOptions(OptionGroup, frozen=True, kw_only=True):
-    """Information flow control."""
+    """Flow control against prompt injection."""
 
     taint: Annotated[
         Taint | Literal[False] | None,

@@ -27,7 +27,7 @@ from windlass.tools.tool import Tool
 
 
 class ToolSearchOptions(OptionGroup, frozen=True, kw_only=True):
-    """Tools that are found by searching."""
+    """Tool search: hidden tools that are found by searching."""
 
     doors: ClassVar[frozenset[Door]] = CALLS
 

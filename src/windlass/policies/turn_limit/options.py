@@ -70,7 +70,7 @@ def check_iteration_budget(name: str, value: Any) -> IterationBudget | None:
 
 
 class TurnLimitOptions(OptionGroup, frozen=True, kw_only=True):
-    """A limit on turns that moves."""
+    """Turn limits that adapt."""
 
     iteration_budget: Annotated[
         IterationBudget | None,
