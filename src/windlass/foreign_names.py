@@ -50,9 +50,9 @@ OPTIONS: Final[dict[str, str]] = {
     "reasoning": "thinking",
     "thinking_config": "thinking",
     "effort": "reasoning_effort",
-    "max_retries": ": llm_retries is for model calls, tool_retries for tools, schema_retries for a typed answer",
-    "retries": ": tool_retries is for tools, schema_retries for a typed answer, llm_retries for model calls",
-    "exponential_backoff": "llm_backoff_ms",
+    "max_retries": ": llm_caller=with_retry(…) is for model calls, tool_retries for tools, schema_retries for a typed answer",
+    "retries": ": tool_retries is for tools, schema_retries for a typed answer, llm_caller=with_retry(…) for model calls",
+    "exponential_backoff": "llm_caller: w.with_retry(…) waits longer each time",
     "fallback_model": "llm_caller: w.with_fallback(…) asks another model",
     "fallback_models": "llm_caller: w.with_fallback(…) asks another model",
     # the answer
@@ -319,7 +319,61 @@ TOOL: Final[dict[str, str]] = {
 }
 
 
+#: Commands of `windlass` that stand in a group, or go by another name.
+COMMANDS: Final[dict[str, str]] = {
+    "approve": ": it is windlass approvals approve",
+    "deny": ": it is windlass approvals deny",
+    "check": ": it is windlass config check",
+    "doctor": ": it is windlass models doctor",
+    "fork": ": it is windlass.agent_session_fork in Python",
+    "list": ": it is windlass sessions list",
+    "ls": ": it is windlass sessions list",
+    "resume": ": it is windlass run --resume ID",
+    "show": ": it is windlass sessions show",
+    "verify": ": it is windlass audit verify",
+    "init": ": nothing has to be set up; windlass demo shows a run",
+    "serve": ": a server is an ASGI app, windlass.server.generate",
+}
+#: Flags of `windlass run` and `chat`.
+FLAGS: Final[dict[str, str]] = {
+    "--budget": "--max-cost",
+    "--max-budget": "--max-cost",
+    "--cost": "--max-cost",
+    "--max-iterations": "--max-turns",
+    "--max-steps": "--max-turns",
+    "--max-tokens": "--max-tokens-total",
+    "--db": "--store",
+    "--database": "--store",
+    "--instructions": "--system",
+    "--system-prompt": "--system",
+    "--session-id": "--session",
+    "--thread": "--session",
+    "--tool": "--tools",
+    "--verbose": "--debug",
+    "--continue": "--resume",
+    "--yes": "--allow",
+    "--dry-run": "--preview",
+    "--output-format": "--json",
+}
+#: Fields of a request to the server.
+FIELDS: Final[dict[str, str]] = {
+    "content": "input",
+    "message": "input",
+    "messages": "input",
+    "prompt": "input",
+    "query": "input",
+    "text": "input",
+    "conversation_id": "conversation",
+    "session_id": "conversation",
+    "thread_id": "conversation",
+    "max_steps": "max_tool_iterations",
+    "max_turns": "max_tool_iterations",
+    "max_budget_usd": "max_cost_usd",
+}
 TABLES: Final = {
+    "fields": FIELDS,
+    "commands": COMMANDS,
+    "flags": FLAGS,
     "agent": AGENT,
     "names": NAMES,
     "options": OPTIONS,
@@ -340,7 +394,7 @@ def explain_name(name: str, known: Iterable[str], table: str | None = None) -> s
         if ours is None or _closeness(name, ours) < _closeness(name, near):
             hint = foreign[near]
     if hint is None:
-        matches = get_close_matches(name, names, n=1, cutoff=0.6)
+        matches = get_close_matches(name, names, n=1, cutoff=0.65)
         return f"; did you mean {matches[0]!r}?" if matches else ""
     ours, _, note = hint.partition(": ")
     chosen = next((one for one in ours.split() if one.partition(".")[0] in names), None)

@@ -54,12 +54,7 @@ if TYPE_CHECKING:
     from types import GenericAlias, UnionType
 
     from windlass.engine import keyword_lists as lists
-    from windlass.engine.keywords import (
-        AgentKeywords,
-        ChangeKeywords,
-        ResumeKeywords,
-        RunKeywords,
-    )
+    from windlass.engine.keywords import AgentKeywords, ChangeKeywords, ResumeKeywords, RunKeywords
     from windlass.engine.stream import RunStream
     from windlass.json_types import JsonObject
     from windlass.tools.source import ToolLike
@@ -360,7 +355,8 @@ class Agent(Generic[Deps, Output]):
         check_answers(decisions, results)
         for name in options:
             if name not in _OF_RESUME:
-                raise unknown_option(name, _OF_RESUME, "Agent.resume")
+                known = _OF_RESUME.union(("decisions", "results", "deps"))
+                raise unknown_option(name, known, "Agent.resume")
         given = {name: value for name, value in options.items() if name != "budget"}
         asked = self._build_request(deps, {**given, "session_id": session_id})
         asked.session_id = session_id = await find_session(

@@ -34,7 +34,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or raise an error with the nearest one."""
         if args and args[0] not in self.table and not args[0].startswith("-"):
-            hint = nearest(args[0], self.table)
+            hint = nearest(args[0], self.table, "commands")
             if not hint and len(self.table) <= _FEW:
                 hint = f"; there is {' and '.join(self.table)}"
             raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)

@@ -16,7 +16,7 @@ from windlass.cli.console import stop_writing
 from windlass.cli.lazy import LazyGroup
 from windlass.cli.logs import on_stderr, tell_all
 from windlass.cli.text import clean
-from windlass.errors import ConfigError, WindlassError
+from windlass.errors import ConfigError, WindlassError, nearest
 from windlass.json_types import JsonObject
 from windlass.models.registry.scope import reload_config
 
@@ -175,6 +175,9 @@ def _usage(error: click.UsageError) -> None:
     """Print a usage error: what is wrong, and where the help is."""
     message = error.format_message().rstrip(".")
     ctx = error.ctx
+    if isinstance(error, click.NoSuchOption) and ctx is not None:
+        flags = [flag for one in ctx.command.get_params(ctx) for flag in one.opts if "--" in flag]
+        message = f"no option {error.option_name!r}{nearest(error.option_name, flags, 'flags')}"
     where = f" (see: {ctx.command_path} --help)" if ctx is not None else ""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(message, err=True)

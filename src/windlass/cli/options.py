@@ -120,6 +120,7 @@ def _build_option(flag: CommandFlag) -> Callable[[Any], Any]:
     kind: click.IntRange | click.FloatRange | click.Choice[str] | None = None
     if flag.type == "int":
         kind = click.IntRange(_as_whole(flag.low), _as_whole(flag.high))
+        kind.name = "whole number"  # for the error: "'zero' is not a valid whole number"
     elif flag.type == "float":
         kind = click.FloatRange(flag.low, flag.high)
     elif flag.type == "choice":

@@ -32,7 +32,7 @@ def problems_of(
             if key in fields:
                 found += problems_of(inner, fields[key].type, (*path, key))
             else:
-                hint = nearest(key, fields)
+                hint = nearest(key, fields, "options")
                 too_many = len(fields) > (_FEW if hint else _MOST)
                 more = "" if too_many else choice(fields)
                 found.append(((*path, key), f" is no setting{hint}{more}"))

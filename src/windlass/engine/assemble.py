@@ -85,9 +85,8 @@ _CONSTANT: Final = frozenset({str, int, float, bool, type(None)})
 
 def parse_loop_options(given: Mapping[str, Any], where: str = "agent_loop") -> dict[str, Any]:
     """Check the options of `agent_loop`, or of a function that takes the same."""
-    return parse_options(
-        given, "loop", where, find_check=find_provider_check(given), also=("system",)
-    )
+    also = ("system", "judge") if where == "agent_turn" else ("system",)
+    return parse_options(given, "loop", where, find_check=find_provider_check(given), also=also)
 
 
 def parse_agent_options(

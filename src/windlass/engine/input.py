@@ -27,6 +27,8 @@ def parse_prompt(prompt: object) -> tuple[Message, ...]:
         messages = _to_journal_form(as_messages(prompt))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        if why.endswith(".role`"):
+            why = "a role is 'system', 'user', 'assistant' or 'tool'"
         raise ConfigError(
             f"a prompt is text, a Message, {{'role': …, 'content': …}} or a list of them, "
             f"not {safe_repr(prompt)}: {why}"

@@ -33,7 +33,8 @@ def _check_caller(name: str, value: Any) -> Caller | None:
     if value is None:
         return None
     if not isinstance(value, Caller):
-        raise ConfigError(f"{name} is a Caller, not {safe_repr(value)}")
+        hint = f"; write windlass.Caller({value!r})" if isinstance(value, str) else ""
+        raise ConfigError(f"{name} is a Caller, not {safe_repr(value)}{hint}")
     text("a caller's user", value.user)
     if value.tenant is not None:
         text("a caller's tenant", value.tenant)

@@ -5,6 +5,7 @@ The wires are loaded when the first one is made, so that importing Windlass stay
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,9 @@ if not TYPE_CHECKING:  # a checker that saw it would take every name for one of 
 
     def __getattr__(name: str) -> object:
         if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from windlass.foreign_names import build_name_error
+
+            raise build_name_error(__name__, name, __all__, sys._getframe(1))
         from windlass.models.registry.capabilities import WIRES
 
         homes: dict[str, tuple[str, str]] = {

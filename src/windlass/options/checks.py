@@ -170,9 +170,16 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
     return tuple([words(name, one) for one in value])
 
 
+#: Keys that an error lists where none is close.
+_FEW_KEYS = 16
+
+
 def no_key(name: str, key: object, known: Iterable[str]) -> ConfigError:
     """Build the error for a key that a dict does not have."""
-    hint = nearest(key, known) if isinstance(key, str) else ""
+    names = list(known)
+    hint = nearest(key, names) if isinstance(key, str) else ""
+    if not hint and len(names) <= _FEW_KEYS:
+        hint = f"; it has {', '.join(names)}"
     return ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
 
 

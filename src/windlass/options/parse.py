@@ -115,7 +115,11 @@ def unknown_option(name: object, known: Iterable[str], where: str) -> ConfigErro
         if name in NAMES[door]:
             return ConfigError(f"{where} has no option {name!r}: it is one of {entry_point}")
     hint = nearest(name, names, "options")
-    if not hint and where.partition(".")[0] in _ENTRY_POINTS.values():
+    if not hint and where.partition(".")[0] in (
+        *_ENTRY_POINTS.values(),
+        "agent_turn",
+        "llm_stream",
+    ):
         hint = f"; help(windlass.{where}) lists them"
     return ConfigError(f"{where} has no option {safe_repr(name)}{hint}")
 

@@ -192,8 +192,9 @@ class OutputPlan(msgspec.Struct, frozen=True):
         listed = "; ".join(problems[:_MOST_SAID]) + ("; …" if len(problems) > _MOST_SAID else "")
         often = f" after {attempts} attempts" if attempts > 1 else ""
         what = "is no JSON" if self.schema is None else "does not fit the schema"
+        fix = "" if self.retries else " (schema_retries=2 asks the model again)"
         return BadReply(
-            f"the answer {what}{often}: {listed}",
+            f"the answer {what}{often}: {listed}{fix}",
             provider=response.provider,
             model=response.model,
             body=response.message.text,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, wraps
+from inspect import signature
+from typing import TYPE_CHECKING
 
 from windlass.engine.environment import Environment
+from windlass.errors import ConfigError, nearest
 from windlass.generate.api import Models
 from windlass.runtime.audit import Audit
 
@@ -20,6 +23,17 @@ class Runtime(Environment):
     `audit_anchor` is where seals of the record are kept outside of the store: a file, a callable
     that sends one away, or an object with `put` and `get`.
     """
+
+    if not TYPE_CHECKING:  # checkers see the arguments themselves
+
+        @wraps(Environment.__init__)
+        def __init__(self, *args: object, **options: object) -> None:
+            known = signature(Environment.__init__).parameters
+            for name in options:
+                if name not in known:
+                    hint = nearest(name, known, "options") or "; help(windlass.Runtime) lists them"
+                    raise ConfigError(f"Runtime has no option {name!r}{hint}")
+            super().__init__(*args, **options)
 
     @cached_property
     def models(self) -> Models:

@@ -17,13 +17,14 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, Unpack, cast
 
 import msgspec
 
 from windlass.access.caller import Caller, is_host
 from windlass.errors import ConfigError, nearest
 from windlass.generate.api import GenerateChunk, GenerateResult
+from windlass.generate.options import parse_generate_options
 from windlass.generate.resume import OF_THE_SESSION
 from windlass.json_types import JsonObject, as_given, is_list
 from windlass.loop.resume_input import Allow, AnswerScope, Deny
@@ -32,6 +33,9 @@ from windlass.server.limits import lower_limits
 from windlass.server.refusal import RequestRefused, describe_failure, refuse
 from windlass.server.turns import MediaUrls, TurnRules
 from windlass.tools.function import as_tools
+
+if TYPE_CHECKING:
+    from windlass.generate.keywords import GenerateOpts
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -70,7 +74,7 @@ def generate_app(
     max_messages: int = 200,
     max_body_bytes: int = 1 << 20,
     body_timeout: float = 30.0,
-    **options: Any,
+    **options: Unpack[GenerateOpts],
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     """Build an ASGI app that answers `POST {"input": "…"}` with server-sent events.
 
@@ -92,11 +96,12 @@ def generate_app(
     """
     if not callable(as_given(identify)):
         raise ConfigError("identify is fn(headers) that answers a Caller, or None for nobody")
+    parse_generate_options(dict(options))  # a mistake of the host's is one of now
     turns = TurnRules(
         client_history=client_history, media_urls=media_urls, max_messages=max_messages
     )
     body = _Body(max_body_bytes, body_timeout)
-    return _App(runtime, identify, frozenset(origins), client_decisions, turns, body, options)
+    return _App(runtime, identify, frozenset(origins), client_decisions, turns, body, dict(options))
 
 
 class _App:
@@ -175,7 +180,8 @@ class _App:
             raise refuse(f"the body is no JSON object: {error}") from None
         for name in asked:
             if name not in CLIENT:
-                raise refuse(f"there is no field {name!r}{nearest(name, CLIENT)}")
+                hint = nearest(name, CLIENT, "fields") or f"; there is {', '.join(sorted(CLIENT))}"
+                raise refuse(f"there is no field {name!r}{hint}")
         asked = {name: value for name, value in asked.items() if value is not None}
         if "resume" in asked:
             self._check_resume(asked)

@@ -187,7 +187,7 @@ def find_approval(wanted: str, waiting: Sequence[PendingApproval]) -> PendingApp
         raise NoSuchApproval(f"{len(found)} calls are meant by {wanted!r}: {names}; write more")
     hint = nearest(wanted, [one.id for one in waiting])
     raise NoSuchApproval(
-        f"nothing waits for an answer under {wanted!r}{hint}; it was answered, discarded, or never asked"
+        f"nothing waits for an answer under {wanted!r}{hint}; it was answered, discarded, or never asked (approvals lists what waits)"
     )
 
 

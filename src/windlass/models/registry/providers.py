@@ -151,7 +151,10 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
     head, colon, rest = model.partition(":")
     if colon and _is_provider(head):
         if provider is not None and provider != head:
-            raise ConfigError(f"model {model!r} names another provider than provider={provider!r}")
+            raise ConfigError(
+                f"model {model!r} names another provider than provider={provider!r}: "
+                "leave provider out"
+            )
         if not rest.strip():
             raise ConfigError(
                 f"model {model!r} has no name behind the colon; write {head!r} for the default model"
