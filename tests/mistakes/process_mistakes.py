@@ -149,12 +149,12 @@ PROVIDERS = (
     Failure(
         429,
         "Rate limit reached.",
-        "OutputMissing: the run ended as provider_error (rate_limit): Rate limit reached.; run it again later, raise llm_retries, or add a second model with windlass.callers.with_fallback",
+        "OutputMissing: the run ended as provider_error (rate_limit): Rate limit reached.; run it again later, or add a second model: llm_caller=w.with_fallback([…])",
     ),
     Failure(
         500,
         "The server had an error.",
-        "OutputMissing: the run ended as provider_error (server_error): The server had an error.; run it again later, raise llm_retries, or add a second model with windlass.callers.with_fallback",
+        "OutputMissing: the run ended as provider_error (server_error): The server had an error.; run it again later, or add a second model: llm_caller=w.with_fallback([…])",
     ),
 )
 

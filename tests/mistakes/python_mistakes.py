@@ -332,7 +332,7 @@ MODELS = (
     Mistake(
         'local = w.Agent("ollama:llama3", base_url="http://127.0.0.1:9")\n'
         '(await local.run("Hi.")).output',
-        "OutputMissing: the run ended as provider_error (network): cannot reach 127.0.0.1:9: connection refused; is the server running?; is Ollama running there (`ollama serve`)?; check the address and the network; or run it again later, raise llm_retries, or add a second model with windlass.callers.with_fallback",
+        "OutputMissing: the run ended as provider_error (network): cannot reach 127.0.0.1:9: connection refused; is the server running?; is Ollama running there (`ollama serve`)?; check the address and the network; or run it again later, or add a second model: llm_caller=w.with_fallback([…])",
     ),
     Mistake(
         "await w.Agent(scripted()).run('Hi.')",
