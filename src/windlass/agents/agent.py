@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast, overload
 from weakref import ref
 
 from windlass.access.caller import Caller
@@ -71,6 +71,8 @@ _RUN_DEPENDS_ON = frozenset(
 )
 _USUAL = RunOptions()
 
+#: What a run is given: a text, a message, blocks, or the messages of a conversation.
+Prompt: TypeAlias = str | Message | Sequence[Any] | Mapping[str, Any]
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
 NewDeps = TypeVar("NewDeps")  # of an agent that is being made
@@ -201,12 +203,10 @@ class Agent(Generic[Deps, Output]):
         """Its name in traces."""
         return AgentOptions.read(self._options).name
 
-    # ----------------------------------------------------------------- running
-
     @overload
     async def run(
         self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        prompt: Prompt,
         /,
         *,
         deps: Deps | None = None,
@@ -217,7 +217,7 @@ class Agent(Generic[Deps, Output]):
     @overload
     async def run(
         self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        prompt: Prompt,
         /,
         *,
         deps: Deps | None = None,
@@ -226,12 +226,7 @@ class Agent(Generic[Deps, Output]):
     ) -> AgentResult[Output]: ...
 
     async def run(
-        self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
-        /,
-        *,
-        deps: Deps | None = None,
-        **options: Any,
+        self, prompt: Prompt, /, *, deps: Deps | None = None, **options: Any
     ) -> AgentResult[Any]:
         """Run to the end and return the result; its `status` tells how it ended.
 
@@ -249,7 +244,7 @@ class Agent(Generic[Deps, Output]):
     @overload
     def run_sync(
         self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        prompt: Prompt,
         /,
         *,
         deps: Deps | None = None,
@@ -260,7 +255,7 @@ class Agent(Generic[Deps, Output]):
     @overload
     def run_sync(
         self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        prompt: Prompt,
         /,
         *,
         deps: Deps | None = None,
@@ -271,12 +266,7 @@ class Agent(Generic[Deps, Output]):
         raise NotImplementedError
 
     def run_sync(
-        self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
-        /,
-        *,
-        deps: Deps | None = None,
-        **options: Any,
+        self, prompt: Prompt, /, *, deps: Deps | None = None, **options: Any
     ) -> AgentResult[Any]:
         """Run and block; works in scripts, threads and notebooks."""
         return wait(self.run(prompt, deps=deps, **options))
@@ -284,7 +274,7 @@ class Agent(Generic[Deps, Output]):
     @overload
     def stream(
         self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        prompt: Prompt,
         /,
         *,
         deps: Deps | None = None,
@@ -295,7 +285,7 @@ class Agent(Generic[Deps, Output]):
     @overload
     def stream(
         self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        prompt: Prompt,
         /,
         *,
         deps: Deps | None = None,
@@ -306,12 +296,7 @@ class Agent(Generic[Deps, Output]):
         raise NotImplementedError
 
     def stream(
-        self,
-        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
-        /,
-        *,
-        deps: Deps | None = None,
-        **options: Any,
+        self, prompt: Prompt, /, *, deps: Deps | None = None, **options: Any
     ) -> RunStream[AgentResult[Any]]:
         """Run and watch: `async with agent.stream("…") as run: async for text in run.text(): …`
 
@@ -409,8 +394,6 @@ class Agent(Generic[Deps, Output]):
             if changes:
                 agent = self._with_options(changes, "Agent.run", _OF_A_RUN)
         return _RunArguments(agent, deps, options)
-
-    # ----------------------------------------------------------------- other agents from this one
 
     @overload
     def with_(
