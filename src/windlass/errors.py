@@ -177,11 +177,15 @@ class ToolFailed(WindlassError):
 
 
 class BudgetExceeded(WindlassError):
-    """A limit on turns, tokens, dollars or seconds was reached."""
+    """A limit on turns, tokens, dollars or seconds was reached: `error.limit` names it."""
+
+    limit: str | None = None
 
 
 class TokenBudgetExceededError(BudgetExceeded):
     """An agent has used more tokens than its budget: `error.agent`, `.tokens_used`, `.budget`."""
+
+    limit: str | None = "tokens"
 
     def __init__(self, agent: str, tokens_used: int, budget: int) -> None:
         super().__init__(f"agent {agent!r} used {tokens_used} tokens of a budget of {budget}")

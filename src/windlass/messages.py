@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, Union
 
 import msgspec
@@ -337,13 +337,48 @@ def as_blocks(content: object) -> tuple[Block, ...]:
     if isinstance(content, (Text, Thinking, ToolCall, ToolResult, Image, Document, Opaque)):
         return (content,)
     if is_mapping(content):
-        return (msgspec.convert(content, Block),)  # pyright: ignore[reportArgumentType]
+        return (_to_block(content),)
     if is_iterable(content):
         blocks: list[Block] = []
         for item in content:
             blocks.extend(as_blocks(item))
         return tuple(blocks)
     raise TypeError(f"a message is text or blocks, not {type(content).__name__}")
+
+
+def _to_block(fields: Mapping[str, object]) -> Block:
+    """Convert a dict to a block; calls and results also as `tool_use` and `tool_use_id`."""
+    given = dict(fields)
+    if given.get("type") == "tool_use":
+        given["type"] = "tool_call"
+        if "input" in given:
+            given["arguments"] = given.pop("input")
+    elif given.get("type") == "tool_result":
+        if "tool_use_id" in given:
+            given["id"] = given.pop("tool_use_id")
+        if not isinstance(given.get("content", ""), str):
+            given["content"] = as_blocks(given["content"])
+        if given.get("is_error") is True:
+            given.setdefault("outcome", "error")
+    return msgspec.convert(given, Block)  # pyright: ignore[reportArgumentType]
+
+
+def name_results(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Give results without a name the name of their call."""
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    named: list[Message] = []
+    for message in messages:
+        content = tuple([_name_result(block, names) for block in message.content])
+        if any([new is not old for new, old in zip(content, message.content, strict=True)]):
+            message = msgspec.structs.replace(message, content=content)
+        named.append(message)
+    return tuple(named)
+
+
+def _name_result(block: Block, names: Mapping[str, str]) -> Block:
+    if isinstance(block, ToolResult) and not block.name and block.id in names:
+        return msgspec.structs.replace(block, name=names[block.id])
+    return block
 
 
 def as_messages(prompt: object) -> tuple[Message, ...]:

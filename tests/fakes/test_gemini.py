@@ -9,6 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from windlass.models.wires.gemini import rules
+from windlass.models.wires.rules import Rejected
 from windlass.testing.providers import (
     FAULTS,
     FakeGemini,
@@ -261,3 +263,37 @@ async def test_every_twist_changes_what_is_said(name: str, stream: bool) -> None
     async with FakeGemini(PARALLEL, faults=[None, FAULTS[name]]) as server:
         right = await post(server, {"contents": [USER]}, method)
         assert await post(server, {"contents": [USER]}, method) != right
+
+
+# --------------------------------------------------------------------------- what it takes
+
+
+SNAKE = {
+    "system_instruction": {"parts": {"text": "Be brief."}},
+    "contents": {
+        "role": "user",
+        "parts": [{"inline_data": {"mime_type": "image/png", "data": ""}}],
+    },
+    "tools": {
+        "function_declarations": [
+            {"name": "f", "parameters_json_schema": {"properties": {"my_key": {"type": "string"}}}}
+        ]
+    },
+    "tool_config": {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["f"]}},
+    "generation_config": {"max_output_tokens": 10, "thinking_config": {"include_thoughts": True}},
+}
+
+
+def test_rules_take_snake_case_and_single_values_as_google_does() -> None:
+    rules.check(SNAKE)
+    assert rules.normalize(SNAKE)["tools"][0]["functionDeclarations"][0][
+        "parametersJsonSchema"
+    ] == {"properties": {"my_key": {"type": "string"}}}
+    for wrong, why in (
+        ({"generation_config": {"max_tokens": 3}}, "Unknown name"),
+        ({"generation_config": {"max_output_tokens": 0}}, "max_output_tokens"),
+        ({"toolConfig": {}}, "Multiple values"),
+        ({"tools": {"function_declarations": {"name": "1"}}}, "Invalid function name"),
+    ):
+        with pytest.raises(Rejected, match=why):
+            rules.check({**SNAKE, **wrong})

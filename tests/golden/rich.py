@@ -120,6 +120,8 @@ def build_agent(runtime: w.Runtime, script: Script, child: ScriptedModel) -> w.A
         compact_threshold=6,
         done_judge=True,
         loop_until_done=True,
+        # the session was written before native tools had one
+        prompts={"agent.loop_contract": {"text": ""}},
         verify_completion=lambda proposal: None,
         approval_policy={"rules": [{"match": "refund", "action": "ask"}]},
         budget=w.Budget(usd=5.0, tokens=100_000),

@@ -813,8 +813,12 @@ OF_ENDINGS: dict[str, Pool] = {
         [[lambda _text: None], lambda _text: None, []],
         [5, "f", [5], [print, 5], {}, True, b"x", [int], [lambda: None], object()],
     ),
+    "stop_after_successful_tools": (
+        [["add"], ("add",), None],
+        ["add", 5, True, {"add": 1}, [5], [""], [HALF], [["add"]], b"x", object(), Angry()],
+    ),
     "require_successful_tools": (
-        [["add"], [["add", "look"]], ("add",), None],
+        [["add"], [["add"]], ("add",), None],
         ["add", 5, True, {"add": 1}, [5], [[]], [""], [HALF], [[5]], b"x", object(), Angry()],
     ),
     "iteration_budget": (

@@ -103,7 +103,18 @@ ENDS = {
     "max_verify_attempts": "verify_exhausted",
     "verify_completion_judge": "verify_capped",
     "require_successful_tools": "failed",
+    "schema": "failed",
+    "response_format": "failed",
+    "schema_retries": "failed",
 }
+#: Options with names of tools.
+NAMING_TOOLS = (
+    "tool_choice",
+    "require_successful_tools",
+    "stop_after_successful_tools",
+    "stall_diagnostics",
+    "tool_surface_narrowing",
+)
 
 
 class Case:
@@ -126,19 +137,23 @@ class Case:
     def _agree(self, rng: random.Random, known: Mapping[str, pools.Pool]) -> None:
         """Values that are right one by one may still contradict each other."""
         options = self.options
-        if options.get("tool_choice") is not None:
+        if any(options.get(name) is not None for name in NAMING_TOOLS):
             options["tools"] = [pools.add]
         alike = (
             ("token_budget", "budget"),
             ("max_token_budget", "budget"),
             ("token_budget", "max_token_budget"),
             ("persistent", "loop_until_done"),
+            ("schema", "output"),
+            ("response_format", "output"),
+            ("transcript", "messages"),
         )
         for both in alike:
             if all(name in options for name in both):
                 del options[both[0]]
         if isinstance(options.get("tool_choice"), dict):
-            options.pop("output", None)
+            for name in ("output", "schema", "response_format"):
+                options.pop(name, None)
         if options.get("schema") is not None and options.get("response_format") == "text":
             del options["response_format"]
         for group in ALONE:

@@ -34,10 +34,10 @@ TURN_OPTIONS = """
     messages max_tokens temperature top_p top_k stop seed frequency_penalty presence_penalty
     tool_choice tool_search thinking stream timeout cache model_tier task_kind reasoning_policy
     thinking_policy reasoning_scale problem_scale reasoning_task reasoning_effort
-    interleaved_thinking anthropic_beta_features
+    interleaved_thinking anthropic_beta_features response_format schema transcript
 """.split()
 CALL_OPTIONS = [
-    *"provider model api_key base_url headers tools response_format schema schema_retries transcript".split(),
+    *"provider model api_key base_url headers tools schema_retries budget".split(),
     *"llm_caller llm_retries llm_backoff_ms".split(),
     *TURN_OPTIONS,
 ]

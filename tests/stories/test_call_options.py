@@ -457,8 +457,8 @@ async def test_a_transcript_needs_something_to_answer():
         await w.llm_call(model=model, transcript={"messages": []})
     with pytest.raises(w.ConfigError, match="give one"):
         await w.llm_call("go", model=model, transcript={"messages": past}, messages=past)
-    with pytest.raises(w.ConfigError, match="llm_call"):
-        await w.agent_loop("go", None, {"model": model, "transcript": {"messages": past}})
+    with pytest.raises(w.ConfigError, match="agent_loop goes on from a transcript"):
+        await w.agent_loop(None, None, {"model": model, "transcript": {"messages": past}})
     assert not model.requests
     await w.llm_call(model=model, transcript={"messages": past[:1]})
     assert len(model.requests[0].messages) == 1

@@ -33,7 +33,7 @@ from windlass.testing import call, scripted
 async def test_a_tool_that_works_ends_the_run():
     model = scripted([call("note", text="x"), call("add", a=1, b=1)])
     out = await w.agent_loop(
-        "go", model=model, tools=[note, add], stop_after_successful_tools=["note", "other"]
+        "go", model=model, tools=[note, add], stop_after_successful_tools=["note", "add"]
     )
     assert (out.status, out.stop_reason, out.llm.iterations) == ("done", "natural", 1)
     assert out.tools.successful == ["note", "add"], "the whole turn ran"

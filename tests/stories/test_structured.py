@@ -304,10 +304,11 @@ async def test_options_that_make_no_sense_together(options: Any):
     assert not model.requests
 
 
-async def test_a_loop_has_no_schema():
+async def test_a_loop_takes_a_schema_as_a_call_does():
     for name, value in {"schema": BOOK, "response_format": "json"}.items():
-        with pytest.raises(w.ConfigError, match=f"agent_loop has no option '{name}'.*llm_call"):
-            await w.agent_loop("go", None, {"model": scripted("x"), name: value})
+        model = scripted('{"title": "Emma", "year": 1815}')
+        out = await w.agent_loop("go", None, {"model": model, name: value})
+        assert out.data == {"title": "Emma", "year": 1815}
 
 
 # --------------------------------------------------------------------------- answers that do not fit

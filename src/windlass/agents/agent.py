@@ -18,7 +18,8 @@ from windlass.agents.system_prompt import (
 )
 from windlass.engine import driver
 from windlass.engine.active_runs import detach
-from windlass.engine.assemble import assemble, parse_agent_options
+from windlass.engine.assemble import assemble, change_options, parse_agent_options
+from windlass.engine.continuation import parse_run_input
 from windlass.engine.decisions import check_answers
 from windlass.engine.driver import RunRequest, Start, conduct
 from windlass.engine.environment import Environment, current_environment
@@ -363,10 +364,7 @@ class Agent(Generic[Deps, Output]):
     def detach(self, session_id: str | None = None) -> tuple[str, ...]:
         """Detach this agent's runs in this process, or the one on this session.
 
-        ```python
-        loop.add_signal_handler(signal.SIGTERM, agent.detach)
-        ```
-        Each ends here as `suspended` (`detached`), and `resume` goes on with it anywhere, where its
+        `loop.add_signal_handler(signal.SIGTERM, agent.detach)`: each ends here as `suspended` (`detached`), and `resume` goes on with it anywhere, where its
         journal ends. Returns the sessions that were told; may be called from any thread.
         """
         return detach(self, session_id)
@@ -420,7 +418,7 @@ class Agent(Generic[Deps, Output]):
         model = options.pop("model", None)
         other = cast("Agent[Deps, Output]", object.__new__(Agent))
         changed = parse_agent_options(options, door, also)
-        other._options = {**self._options, **changed}
+        other._options = change_options(self._options, changed)
         if model is not None:
             other._options["model"] = check_option("model", model)
             for name in ("provider", "model_tier"):
@@ -436,8 +434,7 @@ class Agent(Generic[Deps, Output]):
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
         """Make this agent a tool of another: it takes a `task` and answers with its final text.
 
-        Each call is a session of its own, named after the call: a parked or killed child goes on
-        where its journal ends.
+        Each call has a session named after it: a parked or killed child goes on where that ends.
         """
         return agent_tool(self, name, description)
 
@@ -448,10 +445,7 @@ class Agent(Generic[Deps, Output]):
         session_id: str | None,
         going_on: Store | None = None,
     ) -> Plan:
-        """Return the plan of one run, with the system prompt that a function writes for it.
-
-        For a run that goes on, in this store, the function has written it already.
-        """
+        """Return the plan of one run; a function writes its system prompt, unless it goes on."""
         if not callable(self._system):
             return self.plan
         text = None
@@ -475,10 +469,12 @@ class Agent(Generic[Deps, Output]):
         """List problems of its options, for `on_warning` or the log."""
         if not ToolFilterOptions.is_given(self._options):
             return ()
-        tools = as_tools(ToolOptions.read(self._options).tools)
+        options, tools = (
+            ToolFilterOptions.read(self._options),
+            ToolOptions.read(self._options).tools,
+        )
         more_may_come = bool(AgentOptions.read(self._options).policies)
-        options = ToolFilterOptions.read(self._options)
-        return find_filter_problems(options, tools, more_may_come=more_may_come)
+        return find_filter_problems(options, as_tools(tools), more_may_come=more_may_come)
 
     if not TYPE_CHECKING:
 
@@ -558,8 +554,11 @@ class _RunArguments:
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
         """Set up the run."""
-        messages = parse_run_prompt(prompt, self.session_id)
-        agent = self.agent
+        agent, transcript = self.agent, self.agent.options.get("transcript")
+        if transcript is None:
+            messages = parse_run_prompt(prompt, self.session_id)
+        else:
+            messages = parse_run_input(prompt, None, transcript, self.session_id, "Agent.run")
         plan = await self.plan() if callable(agent.system) else agent.plan_in(self.runtime)
         sinks = watchers if self.watchers is NOBODY else (*watchers, *self.watchers.sinks)
         request = self.to_request(plan, sinks)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from windlass.engine import driver
 from windlass.engine.assemble import assemble, parse_loop_options
+from windlass.engine.continuation import parse_run_input
 from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import current_environment
-from windlass.engine.input import parse_run_prompt
 from windlass.engine.results import LoopResult
 from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError
 from windlass.observe.callbacks import CallbackOptions, sinks_of
 from windlass.options.parse import merge_options
 from windlass.options.signature import show_options
+from windlass.output.options import OutputOptions
 
 if TYPE_CHECKING:
     from windlass.engine.keyword_lists import take_loop_options
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def agent_loop(
-    prompt: Any,
+    prompt: Any = None,
     system: str | None = None,
     options: Mapping[str, Any] | None = None,
     /,
@@ -71,7 +72,9 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
     )
     begun = await driver.start(
         request,
-        parse_run_prompt(prompt if run.messages is None else run.messages, run.session_id),
+        parse_run_input(
+            prompt, run.messages, OutputOptions.read(values).transcript, run.session_id, door
+        ),
         run.session_id,
         on_pending=run.on_pending,
     )

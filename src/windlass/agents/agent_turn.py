@@ -14,6 +14,7 @@ from windlass.errors import ConfigError
 from windlass.events import IterationEnd, IterationStart, JudgeDecision, Replied, ToolResulted
 from windlass.options.parse import merge_options
 from windlass.options.signature import show_options
+from windlass.records import Record
 
 if TYPE_CHECKING:
     from windlass.engine.keyword_lists import take_turn_options
@@ -26,7 +27,7 @@ GUIDANCE = (
 )
 
 
-class IterationSummary(msgspec.Struct, frozen=True):
+class IterationSummary(Record, frozen=True):
     """A summary of one turn: `result.iterations[0].tool_count`."""
 
     iteration: int
@@ -36,7 +37,7 @@ class IterationSummary(msgspec.Struct, frozen=True):
     prose_chars: int | None = None
 
 
-class JudgeSummary(msgspec.Struct, frozen=True):
+class JudgeSummary(Record, frozen=True):
     """A decision of a judge: `result.judge_decisions[0].verdict`."""
 
     iteration: int
@@ -97,7 +98,7 @@ class TurnResult(LoopResult):
 
 
 async def agent_turn(
-    prompt: Any,
+    prompt: Any = None,
     options: Mapping[str, Any] | None = None,
     /,
     **more: Unpack[TurnKeywords],

@@ -72,13 +72,18 @@ _AGENT_LIMITS: Final = Limits(iterations=_AGENT_TURNS)
 _LIMITS: Final = names_in("engine.limit_options")
 _TOOL_LAYERS: Final = names_in("engine.tool_layers")
 _COMPLETION: Final = names_in("policies.completion")
-_OF_FRAME: Final = _COMPLETION | {"output", "progress_tool", "tool_search"}
+_ANSWERS: Final = frozenset({"output", "schema", "response_format"})
+_OF_FRAME: Final = _COMPLETION | _ANSWERS | {"progress_tool", "tool_search"}
+_COMPACTION_OPTIONS: Final = names_in("policies.compaction.options")
+_WHOLE_COMPACTION: Final = ("compaction", "auto_compact")
 _TURN_LIMIT: Final = names_in("policies.turn_limit.options")
 _LOOP_TOOLS_AT_ONCE: Final = 1
 _AGENT_TOOLS_AT_ONCE: Final = 16
 _NOTHING: Final[frozenset[str]] = frozenset()
 #: Options that a plan does not depend on, or that are in the key of a shared one already.
-_APART: Final = OF_A_RUN | {"model", *CONNECTION, "tools", "deps", "deps_type", "messages"}
+_APART: Final = OF_A_RUN.union(
+    CONNECTION, {"model", "tools", "deps", "deps_type", "messages", "transcript"}
+)
 #: Types of values that nobody can change.
 _CONSTANT: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -95,6 +100,15 @@ def parse_agent_options(
     """Check the options of an `Agent`; `also` are names that are taken apart from these."""
     also = ("system", *also)
     return parse_options(given, "agent", where, find_check=find_provider_check(given), also=also)
+
+
+def change_options(own: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's options with some changed; what said how to compact goes where that is off."""
+    strategies = {changed.get("compact_strategy")}
+    strategies |= {getattr(changed.get(name), "strategy", None) for name in _WHOLE_COMPACTION}
+    if "none" in strategies:
+        own = {name: value for name, value in own.items() if name not in _COMPACTION_OPTIONS}
+    return {**own, **changed}
 
 
 def find_provider_check(given: Mapping[str, Any]) -> Callable[[object], Check | None]:
@@ -210,9 +224,12 @@ def _build(recipe: _Recipe) -> _Built:
     frame = _Frame(recipe.system, tools, build_settings(values, caps, model.provider, task))
     search = _plan_search(values, frame, model, is_text=mode == "text")
     answer = None
-    if groups.output.output is not None:
+    if not _ANSWERS.isdisjoint(values) and groups.output.asks:
         among_words = mode == "text" or sentinel is not None
-        answer = _build_answer(groups.output.output, frame, caps, among_words=among_words)
+        retries: int | None = groups.output.schema_retries
+        if groups.output.output is not None and "schema_retries" not in recipe.given:
+            retries = None
+        answer = _build_answer(groups.output, retries, frame, caps, among_words=among_words)
     has_progress = False
     if not _OF_FRAME.isdisjoint(values):
         has_progress = _complete_frame(values, frame, mode, sentinel, prompts, search, answer)
@@ -313,11 +330,18 @@ def _plan_search(
 
 
 def _build_answer(
-    kind: object, frame: _Frame, caps: Capabilities, *, among_words: bool
+    options: OutputOptions,
+    retries: int | None,
+    frame: _Frame,
+    caps: Capabilities,
+    *,
+    among_words: bool,
 ) -> TypedAnswer:
     from windlass.output.policy import build_typed_answer
 
-    return build_typed_answer(kind, caps, frame.tools, frame.settings, among_words=among_words)
+    return build_typed_answer(
+        options, retries, caps, frame.tools, frame.settings, among_words=among_words
+    )
 
 
 def _complete_frame(
@@ -330,8 +354,8 @@ def _complete_frame(
     answer: TypedAnswer | None,
 ) -> bool:
     """Add what behaviours bring to the frame; return whether the only tool is one of these."""
-    if sentinel is not None:
-        frame.system = add_contract(frame.system, prompts, mode, sentinel)
+    if not _COMPLETION.isdisjoint(values):
+        frame.system = add_contract(values, frame.system, prompts, mode, sentinel)
     if search is not None:
         frame.tools, frame.offered = search.tools, search.offered
         frame.system, frame.settings = search.add_to_frame(frame.system, frame.settings)

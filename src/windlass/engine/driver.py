@@ -359,6 +359,7 @@ async def conduct(
     seals = None if begun.passing is not None else environment.keeper_for(run.store)
     if seals is not None:
         seals.on_run_started(run.session_id)
+    started = seams.monotonic()
     handle = _RunHandle(run, abort, leave, timeout, begun.parks)
     going = UnderWay(run, begun.agent, handle.park)
     under_way.add(going)
@@ -382,6 +383,7 @@ async def conduct(
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = handle.outcome or task.result()
+    run.host.elapsed = run.ledger.seconds + seams.monotonic() - started
     if run.calls.children and outcome.status != "suspended":
         await discard_orphans(run)
     if run.host.receipts or run.host.drains or seals is not None:

@@ -47,9 +47,9 @@ class Feature(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A behaviour that was built with the frame, if its option is given."""
+    """A behaviour that was built with the frame, if one of its options is given."""
 
-    option: str
+    names: tuple[str, ...]
     add: Build
     is_shared: bool = False
 
@@ -58,8 +58,8 @@ class Part(msgspec.Struct, frozen=True):
         return self.add
 
     def options(self) -> frozenset[str]:
-        """Return the name of its option."""
-        return frozenset({self.option})
+        """Return the names of its options."""
+        return frozenset(self.names)
 
 
 @cache
@@ -151,7 +151,9 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.approval"),
     Feature("policies.tool_approval", _requires_approval),
     Feature("policies.taint", _needs_flow_control),
-    Part("output", add_answer),  # before the judges: an answer of the wrong type is not judged
+    Part(
+        ("output", "schema", "response_format"), add_answer
+    ),  # before the judges: an answer of the wrong type is not judged
     Feature("policies.native_tools"),  # before anybody looks at calls that will not run
     Feature("policies.stall"),  # before the judges: they read its warnings
     Feature("policies.judges"),  # before completion, which asks for tools
@@ -163,7 +165,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.progress"),
     Feature("engine.tool_layers", function="build_receipts"),
     Feature("engine.caller_turn", _has_model_caller, only_with=("llm_caller",)),
-    Part("tool_search", add_tool_search),  # before whatever narrows the tools on offer
+    Part(("tool_search",), add_tool_search),  # before whatever narrows the tools on offer
     Feature("policies.scratchpad"),
     Feature("policies.skills"),
     # before whatever shapes a request: these change what all others see
@@ -181,7 +183,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.context_callback"),
     Feature("policies.decorators"),  # what is shown at the end is what is decorated
     Feature("policies.reminders"),
-    Part("policies", add_user_policies),
+    Part(("policies",), add_user_policies),
     # after all who may run a command at the end
     Feature("policies.sandbox_session", _runs_commands, only_with=("tools",)),
     # after all who may have said something

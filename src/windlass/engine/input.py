@@ -9,7 +9,15 @@ import msgspec
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import is_object, is_sequence
-from windlass.messages import Document, Image, Message, Text, as_messages, find_media_problem
+from windlass.messages import (
+    Document,
+    Image,
+    Message,
+    Text,
+    as_messages,
+    find_media_problem,
+    name_results,
+)
 from windlass.models.history import audit
 from windlass.tools.render import clean
 
@@ -24,7 +32,7 @@ def parse_prompt(prompt: object) -> tuple[Message, ...]:
     if type(prompt) is str:
         return (Message("user", (Text(clean(prompt)),)),)
     try:
-        messages = _to_journal_form(as_messages(prompt))
+        messages = _to_journal_form(name_results(as_messages(prompt)))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         if why.endswith(".role`"):

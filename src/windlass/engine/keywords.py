@@ -114,6 +114,7 @@ class CallKeywords(ProviderKeywords, total=False):
     anthropic_beta_features: Sequence[str] | None
     api_key: str | Secret | None
     base_url: str | None
+    budget: Budget | JsonObject | None
     cache: bool | None
     caller: Caller | None
     conversation_id: str | None
@@ -240,8 +241,10 @@ class LoopOptions(TypedDict, total=False):
     reasoning_task: Task | None
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
+    response_format: Literal["text", "json"] | None
     run_id: str | None
     sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
+    schema: object
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -277,6 +280,7 @@ class LoopOptions(TypedDict, total=False):
     tools: Sequence[ToolLike] | Iterable[Tool] | None
     top_k: int | None
     top_p: float | None
+    transcript: Mapping[str, object] | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
     verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
@@ -373,8 +377,10 @@ class AgentKeywords(ProviderKeywords, total=False):
     reasoning_task: Task | None
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
+    response_format: Literal["text", "json"] | None
     role: str | None
     sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
+    schema: object
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -409,6 +415,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     tool_timeout: float | None
     top_k: int | None
     top_p: float | None
+    transcript: Mapping[str, object] | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
     verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
@@ -510,9 +517,11 @@ class RunKeywords(ProviderKeywords, total=False):
     reasoning_task: Task | None
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
+    response_format: Literal["text", "json"] | None
     role: str | None
     run_id: str | None
     sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
+    schema: object
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -551,6 +560,7 @@ class RunKeywords(ProviderKeywords, total=False):
     top_k: int | None
     top_p: float | None
     trace_agent: str | None
+    transcript: Mapping[str, object] | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
     verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None

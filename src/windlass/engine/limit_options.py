@@ -12,7 +12,7 @@ from windlass.errors import ConfigError, safe_repr
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.plan import RESUME_ATTEMPTS
 from windlass.options.checks import no_key, number, one_of, optional
-from windlass.options.group import AGENTS, Alias, Flag, Option, OptionGroup, Values
+from windlass.options.group import AGENTS, CALLS, Alias, Flag, Option, OptionGroup, Values
 
 #: The public name of limits.
 Budget: TypeAlias = Limits
@@ -68,6 +68,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
         Limits | None,
         Option(
             check_budget,
+            doors=CALLS,
             accepts="Budget | dict[str, Any] | None",
             flags=(
                 Flag(names=("--max-cost",), metavar="USD", key="usd", low=0),

@@ -48,6 +48,7 @@ def keep_parked(run: Run, state: Standing) -> Outcome:
     run.run_id, run.turn = state.run.run_id, state.turn
     run.host.request_id, run.host.conversation_id = state.run.request_id, state.run.conversation_id
     run.first_entry, run.iteration, run.number = state.first_entry, state.iteration, state.number
+    run.host.elapsed = state.at_work(run.plan.concurrency)
     restore_children(run, state.spending)
     return Outcome(state.ended.status, state.ended.stop_reason, state.ended.error)
 

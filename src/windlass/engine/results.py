@@ -15,6 +15,7 @@ from windlass.engine.task_ledger import build_task_ledger
 from windlass.engine.transcript import transcript_of
 from windlass.events import (
     GuardrailDecided,
+    InboxTaken,
     JournalEntry,
     NativeToolRejected,
     Replied,
@@ -25,7 +26,7 @@ from windlass.events import (
     as_dict,
 )
 from windlass.events.receipts import details_of
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_object
 from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
@@ -36,6 +37,7 @@ from windlass.output.error import WITHOUT_OUTPUT, Ending, build_output_missing
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
 from windlass.policies.preview.plan import plan_in
+from windlass.records import Record, RecordDict, to_record
 from windlass.store.new_messages import new_messages
 from windlass.tools.handlers import own
 from windlass.usage import NO_USAGE, Usage
@@ -51,7 +53,7 @@ REJECTED = frozenset(
 )
 
 
-class ToolCallRecord(msgspec.Struct, frozen=True):
+class ToolCallRecord(Record, frozen=True):
     """One call of a run: its arguments, and its result."""
 
     id: str
@@ -83,7 +85,7 @@ class ToolCallRecord(msgspec.Struct, frozen=True):
         return self.duration_ms
 
 
-class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class PendingCall(Record, frozen=True, omit_defaults=True):
     """A call that waits: for the host to run it, or for someone to allow it."""
 
     id: str
@@ -93,7 +95,7 @@ class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
     details: tuple[str, ...] = ()  # of a question of flow control: each value and its origin
 
 
-class LLMMetrics(msgspec.Struct, frozen=True):
+class LLMMetrics(Record, frozen=True):
     """`result.llm`: the model's side of the run."""
 
     iterations: int
@@ -102,7 +104,7 @@ class LLMMetrics(msgspec.Struct, frozen=True):
     output_tokens: int
 
 
-class ToolSummary(msgspec.Struct, frozen=True):
+class ToolSummary(Record, frozen=True):
     """`result.tools`: names of the tools that were called, worked, or were turned down."""
 
     calls: list[str]
@@ -144,6 +146,11 @@ class RunResult:
     def budget_exceeded(self) -> bool:
         """Whether a limit on tokens, dollars or seconds ended the run."""
         return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
+
+    @property
+    def limit(self) -> str | None:
+        """The limit that ended the run: `max_iterations`, `tokens`, `usd`, `seconds`; or None."""
+        return self.stop_reason if self.status == "budget_exhausted" else None
 
     @property
     def session_id(self) -> str:
@@ -258,6 +265,24 @@ class RunResult:
             found.append(PendingCall(call.id, call.name, own(arguments), words, details))
         return found
 
+    @cached_property
+    def data(self) -> object:
+        """The answer as a value, where a schema or JSON was asked for; None if it does not fit."""
+        typed = self._typed
+        return None if typed is None else self._read(typed).data
+
+    @property
+    def _typed(self) -> Answering | None:
+        return next((p for p in self._run.plan.policies if isinstance(p, Answering)), None)
+
+    def _read(self, typed: Answering) -> Reading:
+        for entry in reversed(self.entries):
+            if type(entry) is Replied and entry.purpose is None:
+                return typed.read(entry.message, entry.stop_reason, self._sentinel)
+            if type(entry) is Said and entry.message.role == "assistant":  # a closing answer
+                return typed.read(entry.message, "end_turn", self._sentinel)
+        return typed.nothing
+
     @property
     def plan(self) -> EffectPlan | None:
         """With `dry_run="plan"`: what the run would have done, to be approved as a whole."""
@@ -297,7 +322,14 @@ class RunResult:
     @property
     def deferred_user_messages(self) -> list[str]:
         """Messages that were queued for after the end and had no turn any more."""
-        return [str(i.payload) for i in self._run.journal.mail if i.kind == "follow_up"]
+        unanswered: list[str] = []  # taken for a turn that a limit did not allow
+        for entry in reversed(self.entries):
+            if type(entry) is Replied and entry.purpose is None:
+                break
+            if type(entry) is InboxTaken and entry.item == "follow_up":
+                unanswered.insert(0, str(entry.payload))
+        queued = [str(i.payload) for i in self._run.journal.mail if i.kind == "follow_up"]
+        return [*unanswered, *queued]
 
     def raise_for_status(self) -> None:
         """Raise the error that the status stands for; `done` and `idle` raise nothing."""
@@ -320,7 +352,9 @@ class RunResult:
                 run, name = self._run, self._run.plan.name or "unknown"
                 used = max(run.ledger.tokens, self.own_usage.total_tokens)
                 return errors.TokenBudgetExceededError(name, used, limits.tokens)
-            return errors.BudgetExceeded(words)
+            exceeded = errors.BudgetExceeded(words)
+            exceeded.limit = self.limit
+            return exceeded
         if status in ("cancelled", "cancelling"):
             return errors.Aborted(words)
         if status == "suspended":
@@ -340,10 +374,10 @@ class RunResult:
 
     if TYPE_CHECKING:
         # Added by policies where their options are given.
-        adaptive_budget: JsonObject
+        adaptive_budget: RecordDict
         checks: list[JsonObject]
-        completion_judge: JsonObject
-        done_judge: JsonObject
+        completion_judge: RecordDict
+        done_judge: RecordDict
         missing_required_tools: list[str]
         repeated_tool_calls: int
         stall_warnings: list[JsonObject]
@@ -355,12 +389,21 @@ class RunResult:
             if not name.startswith("_"):
                 fields = self._outcome.fields
                 if name in fields:
-                    return fields[name]
+                    value = fields[name]
+                    return to_record(value) if is_object(value) else value
                 if name in SUPERSEDED and hasattr(type(self), "llm"):
                     raise AttributeError(f"result.{name} is now result.{SUPERSEDED[name]}")
             known = [one for one in dir(type(self)) if not one.startswith("_")]
             hint = errors.nearest(name, known, "results")
             raise AttributeError(f"{type(self).__name__} has no {name!r}{hint}")
+
+    def __getitem__(self, name: str) -> Any:
+        if not isinstance(cast("object", name), str) or name.startswith("_"):
+            raise KeyError(name)
+        try:
+            return getattr(self, name)
+        except AttributeError as error:
+            raise KeyError(str(error)) from None
 
     def __repr__(self) -> str:
         text, error = self.final_text, self.error
@@ -387,15 +430,14 @@ class LoopResult(RunResult):
     @cached_property
     def llm(self) -> LLMMetrics:
         """The model's side: iterations, duration, tokens."""
-        run = self._run
-        duration = sum(reply.duration_ms for reply in self._replies)
-        used = self.own_usage
-        return LLMMetrics(run.iteration, int(duration), used.input_tokens, used.output_tokens)
+        run, used = self._run, self.own_usage
+        duration = round(run.host.elapsed * 1000)
+        return LLMMetrics(run.iteration, duration, used.input_tokens, used.output_tokens)
 
     @cached_property
-    def task_ledger(self) -> JsonObject:
+    def task_ledger(self) -> RecordDict:
         """What the run was held to, and how it stands: deliverables, nudges, …"""
-        return build_task_ledger(self._run, self.entries)
+        return to_record(build_task_ledger(self._run, self.entries))
 
     @cached_property
     def tools(self) -> ToolSummary:
@@ -414,6 +456,7 @@ class LoopResult(RunResult):
         return {
             "status": self.status,
             "stop_reason": self.stop_reason,
+            "limit": self.limit,
             "error": self.error,
             "text": self.text,
             "visible_text": self.visible_text,
@@ -427,11 +470,9 @@ class LoopResult(RunResult):
             "task_ledger": self.task_ledger,
             "trace": self.trace,
             "transcript": self.transcript,
+            **({} if self._typed is None else {"data": msgspec.to_builtins(self.data)}),
             **self._outcome.fields,
         }
-
-    def __getitem__(self, name: str) -> Any:
-        return self.to_dict()[name]
 
 
 SUPERSEDED = {
@@ -454,7 +495,7 @@ class AgentResult(RunResult, Generic[Output]):
         Raises `OutputMissing` where there is none, or where the run ended as `provider_error`,
         `failed`, `suspended` or `cancelled`. A run that a limit stopped has the text it came to.
         """
-        typed = next((p for p in self._run.plan.policies if isinstance(p, Answering)), None)
+        typed = self._typed
         reading = None if typed is None else self._read(typed)
         if self.status not in WITHOUT_OUTPUT:
             if reading is None:
@@ -477,14 +518,6 @@ class AgentResult(RunResult, Generic[Output]):
             session_id=self.session_id,
             trace=self.trace,
         )
-
-    def _read(self, typed: Answering) -> Reading:
-        for entry in reversed(self.entries):
-            if type(entry) is Replied and entry.purpose is None:
-                return typed.read(entry.message, entry.stop_reason, self._sentinel)
-            if type(entry) is Said and entry.message.role == "assistant":  # a closing answer
-                return typed.read(entry.message, "end_turn", self._sentinel)
-        return typed.nothing
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:

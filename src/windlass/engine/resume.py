@@ -142,6 +142,7 @@ def _restore_ended(run: Run, state: Standing) -> Start:
     """Return a run that has ended, with its outcome, totals and messages."""
     continue_session(run, state)
     run.first_entry, run.iteration = state.first_entry, state.iteration
+    run.host.elapsed = state.at_work(run.plan.concurrency)
     restore_children(run, state.spending)
     ended = state.ended
     assert ended is not None

@@ -16,6 +16,7 @@ from windlass.events import (
     InboxTaken,
     JournalEntry,
     Noted,
+    ProgressReported,
     Remembered,
     Replied,
     Reshaped,
@@ -342,9 +343,20 @@ def _read_reshape(reader: _Reader, entry: Reshaped) -> None:
     summaries = [m.text for m in entry.messages if m.kind == "summary"]
     if summaries:
         reader.summary = summaries[-1]
+    archived = entry.stop - entry.start - len(entry.messages)
+    if archived > 0 and entry.why != "fork":
+        reader.add("transcript_archive", "internal", entry.why, messages=entry.stop - entry.start)
     reader.add(
         "view", "internal", entry.why, start=entry.start, stop=entry.stop, put=len(entry.messages)
     )
+
+
+def _read_progress(reader: _Reader, entry: ProgressReported) -> None:
+    data = _without_kind(entry)
+    if entry.entries:
+        steps = "\n".join([f"{one.get('status')}: {one.get('content')}" for one in entry.entries])
+        reader.add("plan", "internal", steps, "assistant", entries=data["entries"])
+    reader.add(kind_of(entry), "internal", data=data)
 
 
 _TELL: dict[type, Callable[[_Reader, Any], None]] = {
@@ -365,4 +377,5 @@ _TELL: dict[type, Callable[[_Reader, Any], None]] = {
     ToolSearchResulted: _read_search_result,
     InboxTaken: _read_host_input,
     Reshaped: _read_reshape,
+    ProgressReported: _read_progress,
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Unpack, cast
 
 import msgspec
 
@@ -106,6 +106,8 @@ class GenerateChunk(msgspec.Struct, frozen=True):
     delta_content: str | None = None
     delta_tool_calls: tuple[ToolCall, ...] | None = None
     finish_reason: FinishReason | None = None
+    trace: tuple[ToolTraceEntry, ...] | None = None
+    """With the last piece, if `include_tool_trace` is on: every turn, call and result."""
 
 
 class Models:
@@ -235,7 +237,7 @@ class Models:
                     streamed = False
                     called.clear()
             answer = asked.answer(await run.result())
-            yield GenerateChunk(finish_reason=answer.finish_reason)
+            yield GenerateChunk(finish_reason=answer.finish_reason, trace=answer.trace)
 
 
 show_method_options(
@@ -421,18 +423,29 @@ class _GenerateRequest:
         if result.stop_reason == "tool_error":
             error = ToolFailed((result.error or {}).get("message") or "a tool failed")
         elif result.status == "budget_exhausted":
-            error = BudgetExceeded(_which(result, self.own))
+            error = BudgetExceeded(_describe_limit(result, self.own))
+            error.limit = _name_limit(result)
         error.trace, error.session_id, error.status = trace, result.session_id, result.status
         return error
 
 
-def _which(result: LoopResult, own: GenerateOptions) -> str:
-    """Name the limit that was reached, by the caller's option."""
-    name = {"tokens": "max_tokens", "usd": "max_cost_usd", "iterations": "max_tool_iterations"}.get(
-        result.stop_reason or "", result.stop_reason or "a limit"
-    )
+def _name_limit(result: LoopResult) -> str:
+    """Return the caller's option whose limit was reached."""
+    name = result.stop_reason or "a limit"
+    return _LIMIT_OPTIONS.get(name, name)
+
+
+def _describe_limit(result: LoopResult, own: GenerateOptions) -> str:
+    name = _name_limit(result)
     allowed = getattr(own, name, None)
     return f"{name} is reached" if allowed is None else f"{name}={allowed} is reached"
+
+
+_LIMIT_OPTIONS: Final = {
+    "tokens": "max_tokens",
+    "usd": "max_cost_usd",
+    "iterations": "max_tool_iterations",
+}
 
 
 def trace_of(result: LoopResult) -> tuple[ToolTraceEntry, ...]:

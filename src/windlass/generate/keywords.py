@@ -141,8 +141,10 @@ class GenerateOpts(TypedDict, total=False):
     reasoning_task: Task | None
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
+    response_format: Literal["text", "json"] | None
     run_id: str | None
     sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
+    schema: object
     schema_retries: int
     scratchpad: bool | JsonObject | Scratchpad | None
     seed: int | None
@@ -181,6 +183,7 @@ class GenerateOpts(TypedDict, total=False):
     tools: Sequence[ToolLike] | Iterable[Tool] | None
     top_k: int | None
     top_p: float | None
+    transcript: Mapping[str, object] | None
     transcript_projection: str | JsonObject | TranscriptProjection | None
     turn_policy: JsonObject | TurnPolicy | None
     verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from windlass import seams
+from windlass.engine.continuation import Past
 from windlass.engine.transcript import events_of, told_by
-from windlass.errors import StreamBroken
+from windlass.errors import BudgetExceeded, StreamBroken
 from windlass.events import JournalEntry, LiveEvent, StreamRestarted, TextDelta, ToolCallReady
-from windlass.llm.continuation import Past
 from windlass.llm.request import PreparedCall, prepare
-from windlass.llm.scope import ask_once
+from windlass.llm.scope import ask_once, build_call_ledger
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
 from windlass.models.base import Emit, Model, Request, Response, silent
 from windlass.options.parse import merge_options
 from windlass.options.signature import show_options
+from windlass.records import Record
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -28,8 +30,22 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data")
 
+_THINK: Final = re.compile(r"<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
+_CALL: Final = re.compile(r"^<tool_call>.*?</tool_call>[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 
-class LLMResult(msgspec.Struct, Generic[Data], frozen=True):
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Split a reply into what a person reads and the reasoning that is written into it."""
+    if "<think" not in text and "<tool_call>" not in text:
+        return text, ""
+    inline = (
+        [part.strip() for part in _THINK.findall(text)] if text.lstrip()[:6] == "<think" else []
+    )
+    seen = _CALL.sub("", _THINK.sub("", text) if inline else text)
+    return seen.strip(), "\n".join(inline)
+
+
+class LLMResult(Record, Generic[Data], frozen=True):
     """The result of `llm_call`: the reply in one shape for every provider."""
 
     message: Message
@@ -51,7 +67,10 @@ class LLMResult(msgspec.Struct, Generic[Data], frozen=True):
         """The text of the reply."""
         return self.message.text
 
-    visible_text = text
+    @property
+    def visible_text(self) -> str:
+        """The text for a person: without reasoning and tool calls that were written into it."""
+        return split_reasoning(self.text)[0]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -63,7 +82,11 @@ class LLMResult(msgspec.Struct, Generic[Data], frozen=True):
         """The model's reasoning, where it is shown."""
         return "".join(b.text for b in self.message.content if isinstance(b, Thinking))
 
-    private_reasoning = thinking
+    @property
+    def private_reasoning(self) -> str:
+        """The reasoning, also that which the model wrote into its text; never part of `visible_text`."""
+        inline = split_reasoning(self.text)[1]
+        return "\n".join([part for part in (self.thinking, inline) if part])
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -115,7 +138,7 @@ class LLMResult(msgspec.Struct, Generic[Data], frozen=True):
         return self.text
 
 
-class Chunk(msgspec.Struct, Generic[Data], frozen=True):
+class Chunk(Record, Generic[Data], frozen=True):
     """A piece of a streamed reply: text, or a finished call, or the end with its reason."""
 
     text: str = ""
@@ -287,23 +310,49 @@ show_options(llm_stream, "take_call_options")
 
 async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult[Any]:
     """Make the call, repeated until its answer fits, and return the result."""
+    seconds = None if prepared.budget is None else prepared.budget.seconds
+    if seconds is None:
+        return await _call_until_valid(prepared, emit)
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await _call_until_valid(prepared, emit)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise _limit_error("seconds", seconds) from None
+
+
+def _limit_error(limit: str, allowed: float) -> BudgetExceeded:
+    error = BudgetExceeded(f"the call was given up: its limit of {allowed:g} {limit} is reached")
+    error.limit = limit
+    return error
+
+
+async def _call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult[Any]:
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
     who, started = prepared.who, seams.monotonic()
+    ledger = build_call_ledger(model, prepared.budget)
+    most = None if prepared.budget is None else prepared.budget.iterations
+    if most == 0:
+        raise _limit_error("iterations", most)
     if wanted is None:
-        response = await ask_once(model, request, emit, who)
+        response = await ask_once(model, request, emit, who, ledger=ledger)
         return _result(prepared, response, response.usage, paid_for(model, response))
     emit = wanted.show(emit)
     usage, cost, attempt = NO_USAGE, 0.0, 1
     while True:
         purpose = "schema_retry" if attempt > 1 else None
         left = _limit_time(request, started) if attempt > 1 else request
-        response = await ask_once(model, left, emit, who, purpose)
+        response = await ask_once(model, left, emit, who, purpose, ledger=ledger)
         usage, cost = usage + response.usage, cost + paid_for(model, response)
         reading = wanted.read(response)
         if not reading.problems:
             return _result(prepared, reading.response, usage, cost, reading.data)
         if attempt > wanted.retries:
             raise wanted.to_error(reading, attempt)
+        if most is not None and attempt >= most:
+            raise _limit_error("iterations", most) from wanted.to_error(reading, attempt)
         request, attempt = wanted.again(request, reading), attempt + 1
 
 

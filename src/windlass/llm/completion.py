@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import msgspec
 
 from windlass.engine.assemble import find_provider_check
+from windlass.engine.continuation import new_past
 from windlass.engine.model import build_settings, resolve_model, with_defaults, with_retries
 from windlass.engine.model_options import ModelOptions
 from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError
 from windlass.llm.call import LLMResult, call_until_valid
-from windlass.llm.continuation import new_past
 from windlass.llm.request import PreparedCall
 from windlass.llm.scope import Who
 from windlass.messages import Message, Text

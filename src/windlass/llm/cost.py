@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import msgspec
 
 from windlass.engine.environment import current_environment
@@ -12,10 +9,11 @@ from windlass.errors import ConfigError, safe_repr
 from windlass.loop.ledger import NO_LIMITS
 from windlass.loop.reply import cost_of
 from windlass.models.base import Model
+from windlass.records import Record
 from windlass.usage import Usage
 
 
-class SessionCost(msgspec.Struct, frozen=True):
+class SessionCost(Record, frozen=True):
     """The spending of the current Runtime: `llm_session_cost().total_cost`, in dollars.
 
     The fields are there as items too: `cost["call_count"]`, `dict(cost)`.
@@ -25,15 +23,6 @@ class SessionCost(msgspec.Struct, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0
     call_count: int = 0
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.__struct_fields__:
-            raise KeyError(name)
-        return getattr(self, name)
-
-    def keys(self) -> Iterator[str]:
-        """Return the names of the fields."""
-        return iter(self.__struct_fields__)
 
 
 def llm_cost(
@@ -92,6 +81,15 @@ def _amount(name: str, value: object) -> float:
     return value
 
 
+def _dollars(value: object) -> None:
+    """Refuse what is no amount of dollars, in the words of `llm_budget`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**53:
+        raise ConfigError(
+            f"llm_budget takes dollars, a number of at least 0 such as 1.00, not {safe_repr(value)}; "
+            "None takes the limit away"
+        )
+
+
 def llm_session_cost() -> SessionCost:
     """Return what the current Runtime has spent: every run's calls and every `llm_call`.
 
@@ -110,6 +108,8 @@ def llm_budget(max_cost: float | None) -> None:
     What was spent before counts. A call that would cross it is not made: `llm_call` raises
     `BudgetExceeded`, a run ends as `budget_exhausted`. None takes the limit away.
     """
+    if max_cost is not None:
+        _dollars(max_cost)
     books = current_environment().ledger
     limits = msgspec.structs.replace(books.limits, usd=max_cost)
     books.limit(NO_LIMITS if limits == NO_LIMITS else limits)

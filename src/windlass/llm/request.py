@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from windlass.engine.assemble import find_provider_check
+from windlass.engine.continuation import Past, new_past, read_transcript
 from windlass.engine.input import parse_prompt
+from windlass.engine.limit_options import LimitOptions
 from windlass.engine.model import (
     build_settings,
     check_tool_choice,
@@ -20,9 +22,9 @@ from windlass.engine.model_options import ModelOptions, ProviderDict, SettingOpt
 from windlass.engine.run_options import RunOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import BadRequest, ConfigError
-from windlass.llm.continuation import Past, new_past, read_transcript
 from windlass.llm.scope import NOBODY, Who
 from windlass.llm.tool_search import Searching
+from windlass.loop.ledger import Limits
 from windlass.messages import Message
 from windlass.models.base import Frame, Model, Request
 from windlass.models.history import audit
@@ -46,6 +48,7 @@ class PreparedCall(msgspec.Struct, frozen=True):
     continued: int = 0  # messages from before this call
     search: Searching | None = None  # the model, where it finds its tools by searching
     who: Who = NOBODY
+    budget: Limits | None = None  # of this call and its retries
 
 
 def prepare(
@@ -96,7 +99,9 @@ def prepare(
     if disclosure is not None:
         model = search = Searching(model, disclosure)
     who = Who.of(RunOptions.read(values), door)
-    return PreparedCall(model, Request(messages, frame), shape, past, continued, search, who)
+    budget = LimitOptions.read(values).budget
+    request = Request(messages, frame)
+    return PreparedCall(model, request, shape, past, continued, search, who, budget)
 
 
 def _build_messages(

@@ -15,8 +15,8 @@ from windlass.engine.environment import Environment, current_environment
 from windlass.engine.run_options import RunOptions
 from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
 from windlass.loop.intercept import Around
-from windlass.loop.ledger import ReachedLimit, Reserve
-from windlass.loop.meter import FailedRequest
+from windlass.loop.ledger import Ledger, Limits, ReachedLimit, Reserve
+from windlass.loop.meter import FailedRequest, require_price
 from windlass.loop.model_call import ModelCallScope, call_model
 from windlass.loop.reply import attempts_of
 from windlass.loop.sinks import CleanShow
@@ -60,13 +60,15 @@ class SingleCall(ModelCallScope):
 
     stores_rows = True
 
-    def __init__(self, environment: Environment, model: Model, who: Who) -> None:
-        super().__init__(environment.ledger)
+    def __init__(
+        self, environment: Environment, model: Model, who: Who, ledger: Ledger | None = None
+    ) -> None:
+        super().__init__(ledger or environment.ledger)
         self.environment, self.model, self.who = environment, model, who
         self.tenant, self.redactor = who.caller.tenant, environment.redactor
         self.around = _find_spans(environment)
         self.rows: list[ModelCall] = []
-        if environment.ledger.period is not None:
+        if environment.ledger.root.period is not None:
             self.names = _names(who)
 
     def prepare(
@@ -127,7 +129,7 @@ class SingleCall(ModelCallScope):
 
     def _enter(self, row: ModelCall) -> None:
         self.rows.append(row)
-        self.ledger.count(row.usage)
+        self.ledger.root.count(row.usage)
 
     async def store_rows(self) -> None:
         """Store the rows; a paid answer is not lost if that fails."""
@@ -229,15 +231,21 @@ class BookedModel(Holding):
     """A model with replies that are each recorded as a call."""
 
     def __init__(
-        self, model: Model, environment: Environment, who: Who, purpose: str | None
+        self,
+        model: Model,
+        environment: Environment,
+        who: Who,
+        purpose: str | None,
+        ledger: Ledger | None = None,
     ) -> None:
         super().__init__(model)
         self.environment, self.who, self.purpose = environment, who, purpose
+        self.ledger = ledger
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Make the call; neither the stream nor the reply holds a known secret."""
         environment, model = self.environment, self.model
-        call = SingleCall(environment, model, self.who)
+        call = SingleCall(environment, model, self.who, self.ledger)
         if environment.redactor is None or emit is silent:
             return await call_model(call, model, request, self.purpose, emit)
         clean = CleanShow(environment.redactor, cast("Sink", emit))
@@ -246,8 +254,23 @@ class BookedModel(Holding):
         return response
 
 
+def build_call_ledger(model: Model, budget: Limits | None) -> Ledger | None:
+    """Build the ledger of a call with a budget of its own, below that of the environment."""
+    if budget is None:
+        return None
+    if budget.usd is not None:
+        require_price(model)
+    return Ledger(budget, current_environment().ledger)
+
+
 async def ask_once(
-    model: Model, request: Request, emit: Emit, who: Who = NOBODY, purpose: str | None = None
+    model: Model,
+    request: Request,
+    emit: Emit,
+    who: Who = NOBODY,
+    purpose: str | None = None,
+    *,
+    ledger: Ledger | None = None,
 ) -> Response:
     """Make one call and return a sound reply; all calls of `llm_call` pass here.
 
@@ -256,5 +279,5 @@ async def ask_once(
     """
     environment = current_environment()
     environment.learn(model)
-    booked = BookedModel(model, environment, who, purpose)
+    booked = BookedModel(model, environment, who, purpose, ledger)
     return await PauseContinuation(booked).respond(request, emit)

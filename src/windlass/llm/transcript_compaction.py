@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from windlass.engine.continuation import read_transcript
 from windlass.engine.transcript import Transcript, told_by
 from windlass.errors import ConfigError
 from windlass.events import Compacted
 from windlass.llm.call import llm_call
-from windlass.llm.continuation import read_transcript
 from windlass.messages import Message
 from windlass.models.base import Model
 from windlass.models.estimates import estimate_messages

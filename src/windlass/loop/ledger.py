@@ -75,6 +75,7 @@ class ReachedLimit(msgspec.Struct, frozen=True):
     limit: str
     allowed: float
     used: float
+    with_question: bool = False  # `used` has the question of the call that finds no room
 
 
 class Reserve:
@@ -281,13 +282,13 @@ class Ledger:
             if tokens is not None:
                 left = int(tokens * share) - ledger.tokens - ledger._held_tokens - input_tokens
                 if left < least:
-                    return ReachedLimit("tokens", tokens, ledger.tokens + input_tokens)
+                    return ReachedLimit("tokens", tokens, ledger.tokens + input_tokens, True)
                 if left < room:
                     room, limit = left, "tokens"
             if usd is not None:
                 left_usd = usd * share - ledger.usd - ledger._held_usd - usd_in
                 if left_usd <= 0 or left_usd < least * usd_per_output:
-                    return ReachedLimit("usd", usd, ledger.usd + usd_in)
+                    return ReachedLimit("usd", usd, ledger.usd + usd_in, True)
                 if left_usd < room * usd_per_output:
                     room, limit = int(left_usd / usd_per_output), "usd"
             ledger = ledger.parent

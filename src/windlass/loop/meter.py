@@ -40,8 +40,20 @@ class OutOfBudget(BudgetExceeded):
     """A call was not made: a limit leaves no room for it."""
 
     def __init__(self, spent: ReachedLimit) -> None:
-        super().__init__(f"{spent.limit}: {spent.used:g} of {spent.allowed:g} are spent")
-        self.spent = spent
+        super().__init__(_describe_refusal(spent))
+        self.spent, self.limit = spent, spent.limit
+
+
+def _describe_refusal(spent: ReachedLimit) -> str:
+    """Say which limit leaves no room for a call: it is used up, or too little is left."""
+    form = "${:g}" if spent.limit == "usd" else "{:g} " + spent.limit
+    allowed, used = form.format(spent.allowed), form.format(spent.used)
+    if not spent.with_question:
+        return f"the call was not made: of the limit of {allowed}, {used} are spent"
+    return (
+        f"the call was not made: the limit of {allowed} leaves no room for a reply, as the question "
+        f"alone brings it to {used}"
+    )
 
 
 class FailedRequest(msgspec.Struct, frozen=True):

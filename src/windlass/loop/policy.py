@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from windlass.errors import ConfigError, ModelError
@@ -32,6 +33,21 @@ if TYPE_CHECKING:
 
 Memory = TypeVar("Memory")
 CallVerdict: TypeAlias = ToolCall | ToolResult | Suspend | Granted | Refused | None
+
+
+_MOMENTS = (
+    "start",
+    "before_turn",
+    "before_model",
+    "on_model_error",
+    "after_reply",
+    "before_tool",
+    "after_tool",
+    "after_turn",
+    "before_finish",
+    "end",
+)
+_KNOWN = frozenset(_MOMENTS)
 
 
 class TryAgain:
@@ -60,6 +76,21 @@ class Policy(Generic[Memory]):
     models: tuple[
         Model, ...
     ] = ()  # models it calls beside the run's own: their keys are secrets too
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a misspelt moment: nobody would ever call it."""
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("windlass."):
+            return
+        for name, value in vars(cls).items():
+            if name.startswith("_") or name in _KNOWN or not isinstance(value, FunctionType):
+                continue
+            near = next((moment for moment in _MOMENTS if _is_slip(name, moment)), None)
+            if near is not None:
+                raise ConfigError(
+                    f"policy {cls.__name__!r} has no moment {name!r}; did you mean {near!r}? The name "
+                    "of a method of your own may begin with an underscore"
+                )
 
     @property
     def name(self) -> str:
@@ -132,24 +163,24 @@ class Policy(Generic[Memory]):
         return outcome
 
 
+def _is_slip(name: str, moment: str) -> bool:
+    """Check whether two letters at most were added, left out or changed."""
+    before = list(range(len(moment) + 1))
+    for row, letter in enumerate(name, 1):
+        costs = [row]
+        for column, other in enumerate(moment, 1):
+            changed = before[column - 1] + (letter != other)
+            costs.append(min(changed, before[column] + 1, costs[-1] + 1))
+        before = costs
+    return before[-1] <= min(2, len(moment) // 3)
+
+
 def invalid_answer(method: Any, answer: object, may: str) -> ConfigError:
     """Build the error for an answer that has no meaning at its moment."""
     name, moment = method.__self__.name, method.__name__
     return ConfigError(f"policy {name!r}: {moment} answers {may}, not {answer!r:.80}")
 
 
-_MOMENTS = (
-    "start",
-    "before_turn",
-    "before_model",
-    "on_model_error",
-    "after_reply",
-    "before_tool",
-    "after_tool",
-    "after_turn",
-    "before_finish",
-    "end",
-)
 _REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers nest
 
 

@@ -111,4 +111,5 @@ class HostState(msgspec.Struct, eq=False):
     drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
     request_id: str | None = None  # as the host names the request, for the books
     conversation_id: str | None = None
+    elapsed: float = 0.0  # seconds that the run has taken, once it is over
     took_over: bool = False  # from a writer that was alive: its children's sessions too

@@ -25,6 +25,7 @@ class Prompt(msgspec.Struct, frozen=True):
     default: str
     values: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    may_be_empty: bool = False  # an empty text leaves it out
 
 
 class PromptOverride(msgspec.Struct, frozen=True):
@@ -44,6 +45,8 @@ class PromptOverride(msgspec.Struct, frozen=True):
     def check_complete(self, text: str, values: Mapping[str, str]) -> None:
         """Refuse a text without what makes it work: the model would never learn of it."""
         for name in self.needs:
+            if name == "sentinel" and name not in values:
+                continue  # the run ends without one
             if f"{{{name}}}" not in text and (name not in values or values[name] not in text):
                 raise ConfigError(
                     f"prompts[{self.id!r}] must name {{{name}}}: {safe_repr(text)} does not"

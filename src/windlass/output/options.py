@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject
-from windlass.options.checks import anything, number, one_of, optional
-from windlass.options.group import AGENTS, CALLS, Door, Option, OptionGroup
+from windlass.options.checks import number, one_of, optional
+from windlass.options.group import AGENTS, CALLS, Option, OptionGroup
 from windlass.output.schema import answer_schema
-
-_CALL: Final[frozenset[Door]] = frozenset({"call"})
 
 
 def _check_output(name: str, value: Any) -> Any:
@@ -32,16 +30,29 @@ class OutputOptions(OptionGroup, frozen=True, kw_only=True):
 
     output: Annotated[Any, Option(_check_output, doors=AGENTS, scope="start")] = None
     """The type of an agent's answer, or a JSON Schema."""
-    schema: Annotated[Any, Option(anything, doors=_CALL)] = None
-    """The schema of the answer of a single call: a type or a JSON Schema."""
+    schema: Annotated[Any, Option(_check_output, doors=CALLS, scope="start")] = None
+    """The schema of the answer: a JSON Schema or a type. The value is `result.data`."""
     response_format: Annotated[
-        Literal["text", "json"] | None, Option(optional(one_of("text", "json")), doors=_CALL)
+        Literal["text", "json"] | None,
+        Option(optional(one_of("text", "json")), doors=CALLS, scope="start", in_file=False),
     ] = None
-    """Whether the answer is JSON."""
+    """Whether the answer is JSON. The value is `result.data`."""
     schema_retries: Annotated[int, Option(number(0, 100, whole=True), doors=CALLS)] = 0
     """How often an answer that does not fit is asked for again."""
     transcript: Annotated[
         JsonObject | None,
-        Option(optional(_check_transcript), doors=_CALL, accepts="Mapping[str, Any] | None"),
+        Option(
+            optional(_check_transcript),
+            doors=CALLS,
+            scope="start",
+            accepts="Mapping[str, Any] | None",
+            in_file=False,
+        ),
     ] = None
-    """The transcript of a call before, which this one goes on from."""
+    """The transcript of a call or run before, which this one goes on from."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether an answer of a certain shape is asked for."""
+        given = (self.output, self.schema, self.response_format == "json" or None)
+        return any([one is not None for one in given])

@@ -13,7 +13,7 @@ import msgspec
 from windlass.errors import ConfigError
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
-from windlass.loop.verdict import Finish, KeepGoing
+from windlass.loop.verdict import Finish, KeepGoing, Stop
 from windlass.messages import Message, Text
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
@@ -22,6 +22,7 @@ from windlass.output.options import OutputOptions
 from windlass.output.plan import OutputPlan, Reading, plan_output
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
+from windlass.policies.facts import tally
 from windlass.tools.tool import Tool
 from windlass.usage import NO_USAGE
 
@@ -29,20 +30,26 @@ from windlass.usage import NO_USAGE
 class TypedAnswer(Answering):
     """Keeps a run from finishing before its answer fits."""
 
-    def __init__(self, wanted: OutputPlan, kind: Any) -> None:
+    def __init__(self, wanted: OutputPlan, kind: Any, retries: int | None = None) -> None:
         self.wanted, self.kind = wanted, kind
+        self.retries = retries  # None: as long as the run has turns
 
     @property
     def nothing(self) -> Reading:
         return self.read(Message("assistant"), "end_turn", None)
 
-    async def before_finish(self, run: Run, turn: Turn, finish: Finish) -> KeepGoing | None:
+    async def before_finish(self, run: Run, turn: Turn, finish: Finish) -> KeepGoing | Stop | None:
         if turn.stop_reason == "refusal":
             return None  # a retry would not help; the result shows that there is no answer
         sentinel = (run.plan.metadata or {}).get("sentinel")
         reading = self.read(turn.message, turn.stop_reason, sentinel)
         if not reading.problems:
             return None
+        asked_again = tally(run).told["output"]
+        if self.retries is not None and asked_again >= self.retries:
+            error = self.wanted.to_error(reading, asked_again + 1)
+            words = {"category": error.category, "kind": "BadReply", "message": str(error)}
+            return Stop("failed", "schema_retries", words)
         run.say(self.wanted.feedback(reading), "output")
         return KeepGoing("output")
 
@@ -90,17 +97,20 @@ class InWords(Holding):
 
 
 def build_typed_answer(
-    kind: Any,
+    options: OutputOptions,
+    retries: int | None,
     caps: Capabilities,
     tools: Sequence[Tool],
     settings: Settings,
     *,
     among_words: bool,
 ) -> TypedAnswer:
-    """Build the policy for answers of this type.
+    """Build the policy for answers as they are asked for; None: they are taken as they come.
 
+    `retries`: how often one that does not fit is asked for again; None: within the limits of the run.
     `among_words`: replies hold more than the answer.
     """
+    kind = _choose_kind(options)
     if isinstance(settings.tool_choice, dict):
         raise ConfigError(
             "tool_choice demands the same call in every turn, so that no typed output can come"
@@ -108,7 +118,14 @@ def build_typed_answer(
     if among_words:
         caps = msgspec.structs.replace(caps, structured=())
     frame = Frame(None, tuple(tool.spec for tool in tools), settings)
-    asked = plan_output(OutputOptions(schema=kind), caps, frame)
+    wanted = OutputOptions(schema=kind, response_format=options.response_format)
+    asked = plan_output(wanted, caps, frame)
     assert asked is not None
     # a run may demand calls in every turn: the answer is one
-    return TypedAnswer(msgspec.structs.replace(asked, demanded=False), kind)
+    return TypedAnswer(msgspec.structs.replace(asked, demanded=False), kind or dict, retries)
+
+
+def _choose_kind(options: OutputOptions) -> Any:
+    if options.output is not None and options.schema is not None:
+        raise ConfigError("output and schema both say what an answer is: give one of them")
+    return options.schema if options.output is None else options.output

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
@@ -54,6 +55,17 @@ class BuildContext(msgspec.Struct, eq=False, kw_only=True):
     """What asks for an answer of a type."""
     tool_search: Policy[Any] | None = None
     """What discloses deferred tools."""
+
+    def check_tool_names(self, option: str, names: Iterable[str]) -> None:
+        """Refuse names that no tool has, unless policies of the user may bring some."""
+        if self.user_policies:
+            return
+        known = {tool.name for tool in (*self.tools, *self.given_tools)}
+        for name in names:
+            if name not in known:
+                raise ConfigError(
+                    f"{option} names {name!r}, which no tool is{nearest(name, known)}"
+                )
 
     @property
     def max_turns(self) -> int | None:

@@ -55,6 +55,13 @@ CONTRACTS: dict[str, str] = {
 }
 
 
+KEEP_WORKING = "Keep working until the task is complete."
+KEEP_CALLING = (
+    "Keep working until the task is complete: call tools as long as something is left to do. A reply "
+    "without a tool call is taken as your final answer."
+)
+
+
 class TurnPolicy(OptionStruct, frozen=True, kw_only=True):
     """What a turn should look like: `TurnPolicy(require_action_or_yield=True, max_prose_chars=400)`."""
 
@@ -139,17 +146,29 @@ def choose_sentinel(values: Values, mode: Mode) -> str | None:
     return SENTINEL if options.loop_until_done and mode != "native" else None
 
 
-def loop_contract(prompts: Prompts, mode: Mode, sentinel: str) -> Words:
-    """Return the instructions for ending a run."""
-    default = CONTRACTS[mode].format(sentinel=sentinel)
+def loop_contract(values: Values, prompts: Prompts, mode: Mode, sentinel: str | None) -> Words:
+    """Return the instructions to keep working, where that is asked for, and how to end a run."""
+    keeps = CompletionOptions.read(values).loop_until_done
+    if sentinel is None:
+        given = override(prompts, "agent.loop_contract")
+        if given is not None and isinstance(given.source, str) and "{sentinel}" in given.source:
+            raise ConfigError(
+                "prompts['agent.loop_contract'] names {sentinel}, and this run ends without one: "
+                "give done_sentinel, or leave {sentinel} out"
+            )
+        return words_of(prompts, "agent.loop_contract", KEEP_CALLING) if keeps else ""
+    end = CONTRACTS[mode].format(sentinel=sentinel)
+    default = f"{KEEP_WORKING} {end}" if keeps else end
     return words_of(prompts, "agent.loop_contract", default, sentinel=sentinel)
 
 
-def add_contract(system: str | None, prompts: Prompts, mode: Mode, sentinel: str) -> str | None:
-    """Add the instructions for ending a run, unless a function writes them later."""
-    contract = loop_contract(prompts, mode, sentinel)
-    if not isinstance(contract, str):
-        return system  # `frame_prompts.py` has it written
+def add_contract(
+    values: Values, system: str | None, prompts: Prompts, mode: Mode, sentinel: str | None
+) -> str | None:
+    """Add the instructions of `loop_contract`, unless a function writes them later."""
+    contract = loop_contract(values, prompts, mode, sentinel)
+    if not isinstance(contract, str) or not contract:  # `frame_prompts.py` has it written
+        return system
     return f"{system}\n\n{contract}" if system else contract
 
 
@@ -160,6 +179,9 @@ def build(ctx: BuildContext) -> Policies:
     stop_after, required = options.stop_after_successful_tools, options.required_tools
     if not (until_done or sentinel is not None or required or stop_after or shape is not None):
         return ()
+    ctx.check_tool_names("stop_after_successful_tools", stop_after or ())
+    for group in required:
+        ctx.check_tool_names("require_successful_tools", group)
     said, nudge = sentinel or SENTINEL, options.nudge
     words: Words | None = nudge
     if override(ctx.prompts, "agent.nudge") is not None:

@@ -100,13 +100,15 @@ class GoOn(Policy[None]):
 
 def build(ctx: BuildContext) -> Policies:
     """Build the policy for frame prompts that are written during a run."""
-    contract = override(ctx.prompts, "agent.loop_contract")
-    is_written = ctx.sentinel is not None and contract is not None and callable(contract.source)
+    given = override(ctx.prompts, "agent.loop_contract")
+    contract: Words | None = None
+    if given is not None and callable(given.source):
+        contract = loop_contract(ctx.values, ctx.prompts, ctx.mode, ctx.sentinel) or None
     tools = override(ctx.prompts, "agent.tool_contract_text") if ctx.mode == "text" else None
-    if not is_written and tools is None:
+    if contract is None and tools is None:
         return ()
     policy = FramePrompts(
-        loop_contract(ctx.prompts, ctx.mode, ctx.sentinel) if is_written and ctx.sentinel else None,
+        contract,
         None if tools is None else words_of(ctx.prompts, "agent.tool_contract_text", CONTRACT),
         describe_tools,
     )

@@ -30,7 +30,9 @@ from windlass.policies.tool_narrowing import LINE
 
 #: A behaviour adds its prompt here, asks `words_of` for it, and adds the name to `PromptOverrides`.
 PROMPTS: Final[dict[str, Prompt]] = {
-    "agent.loop_contract": Prompt(CONTRACTS["native"], ("sentinel",), ("sentinel",)),
+    "agent.loop_contract": Prompt(
+        CONTRACTS["native"], ("sentinel",), ("sentinel",), may_be_empty=True
+    ),
     "agent.tool_contract_text": Prompt(CONTRACT, ("tools",), ("tools",)),
     "agent.completion_judge_system": Prompt(JUDGE),
     "agent.done_judge_system": Prompt(JUDGE),
@@ -115,7 +117,8 @@ def check_prompts(name: str, value: Any) -> dict[str, PromptOverride] | None:
             hint = nearest(id, PROMPTS) if isinstance(id, str) else ""
             known = "" if hint else f"; there are {', '.join(PROMPTS)}"
             raise ConfigError(f"{name}: there is no prompt {safe_repr(id)}{hint}{known}")
-        read = _read(f"{name}[{id!r}]", source)
+        is_empty = source == {"text": ""} and PROMPTS[id].may_be_empty
+        read = "" if is_empty else _read(f"{name}[{id!r}]", source)
         found[id] = PromptOverride(id, read, PROMPTS[id].needs)
         if isinstance(read, str) and "sentinel" not in PROMPTS[id].needs:
             found[id].check_complete(read, {})

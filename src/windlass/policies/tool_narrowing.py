@@ -405,6 +405,8 @@ _DEFAULT = Narrowing()  # frozen: shared by all with default options
 def build(ctx: BuildContext) -> Policies:
     """Build the policy that hides unused tools, where it has something to do."""
     wanted = NarrowingOptions.read(ctx.values).tool_surface_narrowing
+    if wanted is not None:
+        ctx.check_tool_names("tool_surface_narrowing.hard_keep", wanted.hard_keep)
     if wanted is None and ctx.door != "agent_loop":
         return ()  # an Agent and generate offer what they were given, unless asked
     window = DEFAULT_WINDOW if wanted is None else wanted.window_turns

@@ -43,6 +43,8 @@ def build(ctx: BuildContext) -> Policies:
     tiers = _build_tiers(options)
     if diagnostics is None and options.loop_detection is None and tiers is None:
         return ()
+    if diagnostics is not None:
+        ctx.check_tool_names("stall_diagnostics.exempt_tools", diagnostics.exempt_tools)
     return (Stall(diagnostics, tiers, options.loop_detection),)
 
 

@@ -68,7 +68,9 @@ class FakeGemini(FakeServer):
         return asked.path.endswith(":streamGenerateContent")
 
     def check(self, asked: Asked) -> None:
-        body = self.counts(asked.json) if _counting(asked) else asked.json
+        body = gemini_rules.normalize(asked.json)
+        if _counting(asked):
+            body = self.counts(body)
         gemini_rules.check(body, self.given_key(asked), self.api_key, ids=self.ids)
         if self.streams(asked) and "alt=sse" not in asked.query.split("&"):
             raise Rejected("this server streams events only: ask with alt=sse")

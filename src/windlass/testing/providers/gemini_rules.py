@@ -7,7 +7,7 @@ from windlass.models.wires.rules import Data, Rejected
 from windlass.testing.providers.reply import signature
 
 FOREIGN = rules.FOREIGN
-only = rules.only
+only, normalize = rules.only, rules.normalize
 
 
 def check(body: Data, given: str, api_key: str | None, *, ids: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from windlass.json_types import is_list, is_object
 from windlass.models.wires.rules import Data, Rejected, Sign
@@ -24,6 +24,7 @@ KINDS = frozenset(
 )
 BESIDE = frozenset("thought thoughtSignature videoMetadata partMetadata mediaResolution".split())
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_SNAKE: Final = re.compile(r"_([a-z0-9])")
 FOREIGN = "skip_thought_signature_validator"
 
 
@@ -32,6 +33,7 @@ def check(body: Data, sign: Sign | None = None, *, ids: bool = True, signs: bool
 
     `ids`: calls have ids, and results may; `signs`: calls without a signature are refused.
     """
+    body = normalize(body)
     only(body, KNOWN, "")
     _check_tools(body)
     config: Data = body.get("generationConfig", {})
@@ -39,6 +41,54 @@ def check(body: Data, sign: Sign | None = None, *, ids: bool = True, signs: bool
     _check_config(config)
     _check_contents(body, sign, ids, signs)
     _check_pairs(body["contents"])
+
+
+#: Fields with values of the caller's own: their keys are no fields of Google's.
+_OWN: Final = frozenset(
+    "args response parameters parametersJsonSchema responseSchema responseJsonSchema labels".split()
+)
+#: Fields with several values, one of which may stand without a list.
+_SEVERAL: Final = frozenset("tools contents parts functionDeclarations safetySettings".split())
+
+
+_FIELDS: Final = (
+    KNOWN
+    | CONFIG
+    | KINDS
+    | BESIDE
+    | _OWN
+    | frozenset(
+        "functionDeclarations functionCallingConfig allowedFunctionNames mimeType fileUri displayName"
+        " thinkingBudget thinkingLevel includeThoughts generateContentRequest".split()
+    )
+)
+
+
+def normalize(body: Data) -> Data:
+    """Return the request in the one form that is checked: Google reads snake_case and single values too."""
+    return {name: _normalize_value(name, value) for name, value in _rename(body).items()}
+
+
+def _rename(given: Data) -> Data:
+    renamed: Data = {}
+    for key, value in given.items():
+        name = _SNAKE.sub(lambda found: found[1].upper(), key)
+        if name not in _FIELDS:
+            name = key  # it is unknown as it was written
+        if name in renamed:
+            raise Rejected(f'Invalid JSON payload received. Multiple values for "{name}".')
+        renamed[name] = value
+    return renamed
+
+
+def _normalize_value(name: str, value: object) -> object:
+    if name in _OWN:
+        return value
+    if name in _SEVERAL and is_object(value):
+        value = [value]
+    if is_list(value):
+        return [normalize(one) if is_object(one) else one for one in value]
+    return normalize(value) if is_object(value) else value
 
 
 def only(given: Data, known: frozenset[str], where: str) -> None:

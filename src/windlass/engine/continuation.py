@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from windlass import seams
-from windlass.engine.input import parse_prompt
+from windlass.engine.input import parse_prompt, parse_run_prompt
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.messages import Message
+from windlass.messages import Message, Text
 
 _FIELDS: Final = (
     "id",
@@ -57,6 +57,30 @@ def read_transcript(transcript: Mapping[str, Any]) -> tuple[tuple[Message, ...],
         _kind(transcript, "scratchpad_version", int, "a number") or 0,
     )
     return messages, past
+
+
+def parse_run_input(
+    prompt: object,
+    messages: object,
+    transcript: Mapping[str, Any] | None,
+    session_id: str | None,
+    door: str,
+) -> tuple[Message, ...]:
+    """Parse what a run begins with: a prompt, messages in place of it, or a transcript before it."""
+    if transcript is None:
+        if prompt is None and messages is None:
+            raise ConfigError(f"{door} needs a prompt, or messages=[…]")
+        return parse_run_prompt(prompt if messages is None else messages, session_id)
+    if messages is not None:
+        raise ConfigError("messages and transcript both say what came before: give one of them")
+    before, past = read_transcript(transcript)
+    asked = () if prompt is None else parse_prompt(prompt)
+    if not asked and (not before or before[-1].role == "assistant"):
+        raise ConfigError(f"{door} goes on from a transcript with a prompt: say something")
+    if past.summary and not any([past.summary in message.text for message in before]):
+        note = f"What was said before, in short:\n{past.summary}"
+        before = (Message("user", (Text(note),), "summary"), *before)
+    return parse_run_prompt([*before, *asked], session_id)
 
 
 def _messages(transcript: object) -> tuple[Message, ...]:
