@@ -9,13 +9,25 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.browser.chromium import INSTALL, Browser, Page, find
 from tests.browser.session import HOSTILE, long_session
-from windlass.events import ToolResulted
+from windlass.events import (
+    IterationEnd,
+    IterationStart,
+    Replied,
+    RunEnded,
+    RunStarted,
+    Said,
+    SessionOpened,
+    ToolResulted,
+)
+from windlass.messages import Message
 from windlass.trace.build import Append, picture_of
 from windlass.trace.html import page, to_iframe
+from windlass.usage import Usage
 
 pytestmark = [pytest.mark.deep, pytest.mark.skipif(find() is None, reason=INSTALL)]
 
@@ -247,3 +259,35 @@ async def test_a_notebook_shows_it_in_its_frame(browser: Browser, tmp_path: Path
     assert await shown.run("document.querySelector('iframe').contentDocument === null")
     await keep(shown, "notebook")
     assert shown.problems == []
+
+
+def _quick_run(took_ms: float) -> list[Append]:
+    at = 1_700_000_000.0
+    started = RunStarted("r1", "agent", "local", "mock", "mock", "clerk")
+    reply = Replied(
+        Message("assistant", f"It is 3. {HOSTILE}"), Usage(5, 3), "end_turn", "mock", "mock", 1, ""
+    )
+    reply = msgspec.structs.replace(reply, duration_ms=took_ms)
+    entries = [SessionOpened("quick"), started, Said(Message("user", "1 + 2?")), IterationStart(1)]
+    return [Append(at, [*entries, reply, IterationEnd(1, "finish"), RunEnded("r1", "done")])]
+
+
+@pytest.mark.parametrize("took_ms", [0.0, 0.04, 0.6])
+async def test_quick_run_has_a_sane_axis_and_shows_its_answer(
+    browser: Browser, tmp_path: Path, took_ms: float
+):
+    file = tmp_path / "run.html"
+    file.write_text(page(picture_of("quick", _quick_run(took_ms))), "utf-8")
+    shown = await browser.open(file)
+    ticks = await shown.run(
+        "[...document.querySelectorAll('.tick')].map(t => t.textContent).filter(t => t)"
+    )
+    assert len(ticks) > 2
+    assert len(set(ticks)) == len(ticks)  # no two of them say the same
+    assert ticks[0] == "0"
+    assert all(tick.endswith(" ms") for tick in ticks[1:])
+    answer = "document.querySelector('.answer pre')"
+    assert await shown.run(f"{answer}.checkVisibility()")
+    assert (await shown.run(f"{answer}.textContent")).startswith("It is 3.")
+    assert shown.problems == []
+    await keep(shown, f"quick-{took_ms}")

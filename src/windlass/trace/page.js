@@ -17,6 +17,7 @@
   };
   const seconds = (s) => {
     const a = Math.abs(s);
+    if (a < 0.00095) return `${+(s * 1000).toFixed(2)} ms`;
     if (a < 0.0095) return `${+(s * 1000).toFixed(1)} ms`;
     if (a < 0.9995) return `${Math.round(s * 1000)} ms`;
     if (a < 59.95) return `${+s.toFixed(a < 10 ? 2 : 1)} s`;
@@ -26,6 +27,7 @@
     return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
   };
   const tickWords = (s, step) => {
+    if (s < 1 && step < 0.001) return `${(s * 1000).toFixed(Math.ceil(-Math.log10(step * 1000) - 1e-9))} ms`;
     const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step) - 1e-9)));
     if (s < 1 || (digits === 0 && s >= 60)) return seconds(s);
     if (s < 60) return `${s.toFixed(digits)} s`;
@@ -49,7 +51,8 @@
   const short_tokens = (usage) => (usage ? `${short(usage[0])} + ${short(usage[1])}` : "");
 
   // ------------------------------------------------------------------ the axis
-  const length = Math.max(data.length * 1.012, 1e-6); // a little air at the end
+  // A little air at the end; a run that took no time has an axis of a millisecond.
+  const length = Math.max(data.length * 1.012, 1e-3);
   let from = 0, span = length;
   // The scale counts time at work: what was waited for is hardly drawn, and not counted.
   const cuts = [];
@@ -386,6 +389,8 @@
   if (last) about.append(`${last.name ? `${last.name}: ` : ""}${last.model} · ${date(data.zero * 1000, 19)} · by ${last.door} for ${last.caller}`);
   if (data.parent) about.append(` · ${data.branch === null ? "called by" : "forked from"} ${data.parent}`);
   if (data.forks.length) about.append(` · forks: ${data.forks.join(", ")}`);
+  const spoken = last ? last.turns.flatMap((turn) => turn.bars).filter((one) => one.k === "model" && one.o === "ok" && one.text) : [];
+  const answer = spoken.length ? el("section", "answer", el("h2", "", "answer"), el("pre", "", spoken[spoken.length - 1].text)) : null;
   const failure = last && last.error ? el("div", "facts bad", last.error) : null;
 
   toolSelect = chooser("tool", toolNames, "all tools");
@@ -416,7 +421,7 @@
   const buttons = el("div", "tools buttons", act("−", "zoom out", () => zoom(1.6)), act("+", "zoom in", () => zoom(1 / 1.6)), act("All", "show all of the time axis", () => view(0, length)), themeButton);
   const name = el("div", "name", el("h1", "", data.session), el("span", `status ${good ? "good" : "warn"}`, status + (last && last.why && !good ? ` (${last.why})` : "")));
   const title = el("div", "title", name, buttons);
-  const header = el("header", "", title, about, failure, summary, bar);
+  const header = el("header", "", title, about, failure, summary, answer, bar);
   app.replaceChildren(header, el("div", "stage", chart, details));
   dress();
   search.addEventListener("input", filter);

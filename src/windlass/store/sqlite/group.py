@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from windlass import seams
 from windlass.errors import Corrupt, StaleWriter, StoreError
 from windlass.store import codec as written
 from windlass.store.base import second_result_error
@@ -270,7 +271,8 @@ def with_record(job: Commit, line: Line) -> Append:
         line,
         payload,
         pending.count + len(job.entries),
-        pending.at,
+        # the time of the result: the body may have taken long since the row was closed
+        max(pending.at, seams.now()) if job.entries else pending.at,
         pending.notes.then(written.notes_of(job.entries)),
         pending.takes,
         pending.holder,
