@@ -13,8 +13,7 @@ from windlass.agents.system_prompt import (
     SystemPrompt,
     check_deps,
     context_of,
-    write_system_prompt,
-    written_for,
+    find_or_write,
 )
 from windlass.engine import driver
 from windlass.engine.active_runs import detach
@@ -448,13 +447,8 @@ class Agent(Generic[Deps, Output]):
         """Return the plan of one run; a function writes its system prompt, unless it goes on."""
         if not callable(self._system):
             return self.plan
-        text = None
-        if going_on is not None and session_id is not None:
-            text = await written_for(going_on, session_id)
-        if text is None:
-            text = await write_system_prompt(
-                self._system, context_of(self.plan, deps, caller, session_id)
-            )
+        context = context_of(self.plan, deps, caller, session_id)
+        text = await find_or_write(self._system, context, going_on)
         options = current_environment().with_defaults(self._options)
         plan = assemble(options, text, "agent")
         plan.metadata = {**(plan.metadata or {}), WRITTEN: text}
@@ -503,20 +497,6 @@ show_method_options(
 
 class _RunArguments:
     """The arguments of one run, with the agent's own as defaults."""
-
-    __slots__ = (
-        "abort",
-        "agent",
-        "caller",
-        "deps",
-        "options",
-        "parks",
-        "runtime",
-        "session_id",
-        "store",
-        "timeout",
-        "watchers",
-    )
 
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
         self.agent, self.runtime = agent, current_environment()

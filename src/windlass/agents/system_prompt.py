@@ -24,6 +24,17 @@ SystemPrompt: TypeAlias = Callable[..., str | Awaitable[str]]
 WRITTEN: Final = "system"
 
 
+async def find_or_write(
+    write: SystemPrompt, context: ToolContext[Any], going_on: Store | None
+) -> str:
+    """Return the prompt that the session's last run has on record, else the one that is written."""
+    if going_on is not None and context.session_id:
+        text = await written_for(going_on, context.session_id)
+        if text is not None:
+            return text
+    return await write_system_prompt(write, context)
+
+
 async def write_system_prompt(write: SystemPrompt, context: ToolContext[Any]) -> str:
     """Call the function that writes the system prompt: `fn()` or `fn(ctx)`, sync or async."""
     text = write(context) if inspect.signature(write).parameters else write()

@@ -235,16 +235,9 @@ async def execute(
     """
     call, tool, calls = ready.call, ready.tool, run.calls
     call_id, decided = call.id, call.arguments
+    session_id, run_id, attempt = run.session_id, run.run_id, ready.attempt
     context: ToolContext[Any] = ToolContext(
-        run.deps,
-        run.caller,
-        run.session_id,
-        run.run_id,
-        call_id,
-        tool.name,
-        run,
-        ready.attempt,
-        decided,
+        run.deps, run.caller, session_id, run_id, call_id, tool.name, run, attempt, decided
     )
     # what stands around a tool gets a copy, so that a change in place is seen as one
     arguments = decided if type(tool).call is Tool.call else own(decided)

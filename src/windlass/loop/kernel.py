@@ -31,7 +31,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.messages import Message, Opaque, Text
-from windlass.models.base import Emit, Request, Strand
+from windlass.models.base import Emit, Request, Strand, View
 
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
 
@@ -211,7 +211,8 @@ async def _request_turn(run: Run, emit: Emit) -> Turn:
     tail = tuple([one.message for one in view.reminders]) if due else ()
     mended = 0
     while True:
-        request = Request(view.strand.snapshot(), view.frame, tail)
+        strand = view.strand
+        request = Request(View(strand, len(strand.items)), view.frame, tail)
         for shape in run.plan.moments.before_model:
             shaped = await shape(run, request)
             if shaped is not None and shaped is not request:

@@ -12,7 +12,8 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
-from windlass.models.wrappers.text_calls import OPEN, find_intended_in_slices
+from windlass.models.wrappers.base import OPEN
+from windlass.models.wrappers.text_calls import find_intended_in_slices
 from windlass.options.prompts import Words, text_of, words_of
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.facts import tally

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
+FEW = 16  # entries: a turn or two
 MOST_SESSIONS = 128  # dropped sessions, with calls that stay recorded
 MOST_AUDITED = 4096  # dropped before those, with decisions that stay for the audit
 
@@ -191,7 +192,10 @@ class MemoryJournal:
 
     def to_archive(self) -> ArchivedSession:
         """Return what is kept of an unnamed session when it is dropped."""
-        return archive_entries(self.session_id, self._bounds[-1], self.entries)
+        entries = self.entries
+        if len(entries) <= FEW:
+            return ArchivedSession(self.session_id, self._bounds[-1], entries, entries)
+        return archive_entries(self.session_id, self._bounds[-1], entries)
 
     def slips(self) -> list[Slip]:
         """Return the model calls in closed rows."""

@@ -20,7 +20,6 @@ from windlass.messages import ToolResult
 
 _KEPT: Final = frozenset({Replied, ReplyFailed, RunStarted, ToolIntended})
 _NO_RESULT: Final = ToolResult()
-_FEW: Final = 16  # entries: a turn or two
 _SHORT: Final = 200  # characters of a result that is not worth a copy without it
 
 
@@ -43,7 +42,7 @@ class ArchivedSession(msgspec.Struct, frozen=True, gc=False):
             return None
         kept = self
         if self.tool_calls is self.model_calls:
-            kept = archive_entries(self.session_id, self.ended_at, self.tool_calls, few=0)
+            kept = archive_entries(self.session_id, self.ended_at, self.tool_calls)
         calls = kept.tool_calls
         if kept.has_arguments:
             calls = [_without_arguments(entry) for entry in calls]
@@ -51,14 +50,12 @@ class ArchivedSession(msgspec.Struct, frozen=True, gc=False):
 
 
 def archive_entries(
-    session_id: str, ended_at: float, entries: Sequence[JournalEntry], *, few: int = _FEW
+    session_id: str, ended_at: float, entries: Sequence[JournalEntry]
 ) -> ArchivedSession:
     """Keep the calls of a session, without results that may be long.
 
     Done for every run in memory: in a hurry.
     """
-    if len(entries) <= few:
-        return ArchivedSession(session_id, ended_at, entries, entries)
     model_calls: list[JournalEntry] = []
     tool_calls: list[JournalEntry] = []
     has_arguments = False

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from windlass.errors import ModelError
 from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Text, Thinking, ToolCall
 from windlass.models.base import Completion, Emit, Model, Request, Response
 from windlass.models.registry.capabilities import Capabilities
 from windlass.usage import Usage
+
+OPEN: Final = "<tool_call>"  # begins a call that is written as text
 
 
 class Holding(Model):

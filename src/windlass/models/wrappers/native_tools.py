@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,9 +21,10 @@ from windlass.models.base import Aside, Emit, Request, Response, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.history import WRITTEN
 from windlass.models.meter import EMPTY, UnwatchedEmit, begin_request, set_aside
-from windlass.models.wrappers.base import Holding
-from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls_in_slices
-from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
+from windlass.models.wrappers.base import OPEN, Holding
+
+if TYPE_CHECKING:
+    from windlass.models.wrappers import text_calls, text_tools
 
 log = logging.getLogger("windlass.models")
 
@@ -42,7 +46,7 @@ class Native(Holding):
         if not request.frame.tools:
             response = await self.model.respond(request, emit)
             return await self._again(request, emit, response) if _empty(response) else response
-        shown = WithoutCalls(emit)
+        shown = _text_tools().WithoutCalls(emit)
         response = await self.model.respond(request, shown.feed)
         content = response.message.content
         if content and type(content[-1]) is ToolCall:
@@ -51,7 +55,11 @@ class Native(Holding):
         return await self._repair(request, shown.feed, response, shown)
 
     async def _repair(
-        self, request: Request, feed: Emit, response: Response, shown: WithoutCalls | None
+        self,
+        request: Request,
+        feed: Emit,
+        response: Response,
+        shown: text_tools.WithoutCalls | None,
     ) -> Response:
         """Ask again for an empty reply, and parse the calls of one that holds them as text."""
         if _empty(response):
@@ -63,7 +71,7 @@ class Native(Holding):
         message = response.message
         text = message.text
         written = OPEN in text and not message.tool_calls
-        calls = await find_calls_in_slices(text) if written else []
+        calls = await _find_calls(text) if written else ()
         if shown is not None:
             await shown.finish(text, calls)
         if not calls:
@@ -96,7 +104,17 @@ def _empty(response: Response) -> bool:
     return all(type(block) is Text and not block.text for block in response.message.content)
 
 
-async def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
+@cache
+def _text_tools() -> ModuleType:
+    """Load what reads calls out of text, with its patterns: most runs do without."""
+    return import_module("windlass.models.wrappers.text_tools")
+
+
+async def _find_calls(text: str) -> Sequence[text_calls.CallBlock]:
+    return await import_module("windlass.models.wrappers.text_calls").find_calls_in_slices(text)
+
+
+async def _read(response: Response, calls: Sequence[text_calls.CallBlock]) -> Response:
     said = response.message.content
     text_index = next(place for place, block in enumerate(said) if type(block) is Text)
     # native blocks behind the text referred to text that is now parsed as calls
@@ -105,7 +123,7 @@ async def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
         *(block for block in said[text_index:] if type(block) is not Opaque),
     )
     held = msgspec.structs.replace(response, message=Message("assistant", kept))
-    read = await read_reply(held, calls)
+    read: Response = await _text_tools().read_reply(held, calls)
     content = tuple(
         msgspec.structs.replace(block, opaque=WRITTEN) if type(block) is ToolCall else block
         for block in read.message.content

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from windlass.models.wrappers.base import OPEN
 from windlass.slices import SHORT, STEPS, Slices, run_at_once, run_in_slices
 
-OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)?")
 _PLAIN_LINES: Final = re.compile(

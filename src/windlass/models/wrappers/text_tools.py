@@ -18,9 +18,9 @@ from windlass import seams
 from windlass.events import LiveEvent, StreamRestarted, TextDelta, ToolCallReady
 from windlass.messages import Block, Image, Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Emit, Frame, Model, Request, Response, derive
+from windlass.models.wrappers.base import OPEN
 from windlass.models.wrappers.text_calls import (
     CLOSE,
-    OPEN,
     CallBlock,
     LineState,
     find_calls_in_slices,
