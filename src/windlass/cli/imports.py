@@ -11,20 +11,27 @@ from typing import Any
 from windlass.errors import ConfigError, nearest
 from windlass.files import read_regular
 from windlass.json_types import is_sequence
+from windlass.toolbox.names import BUILTIN_NAMES
 from windlass.tools.function import as_tools
 from windlass.tools.registry import ToolRegistry
 
 
 def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
-    """Load the tools at `module:name`, which may be one, a list of them, or a registry."""
+    """Load the tools at `module:name`, which may be one, a list of them, or a registry.
+
+    The name of a built-in tool stays a name.
+    """
     if not paths:
         return []
     found: list[Any] = []
+    named = [path for path in paths if path in BUILTIN_NAMES]
     for path in paths:
+        if path in BUILTIN_NAMES:
+            continue
         thing = import_object(path, option)
         many = is_sequence(thing) or isinstance(thing, ToolRegistry)
         found += thing if many else [thing]
-    return list(as_tools(found))
+    return [*as_tools(found), *named]
 
 
 def import_object(path: str, option: str) -> Any:

@@ -21,6 +21,7 @@ from windlass.engine.environment import Environment
 from windlass.json_types import JsonObject
 from windlass.resources.row import is_resource
 from windlass.sessions import undo as session_undo
+from windlass.toolbox.names import BUILTIN_NAMES
 
 if TYPE_CHECKING:
     from windlass.sessions.effects import UndoStep
@@ -101,9 +102,11 @@ def _work(
 
     `undone` is who undoes, and whether that is forced.
     """
-    things = {path: import_object(path, "--tools") for path in tools}
+    named = [path for path in tools if path in BUILTIN_NAMES]
+    things = {path: import_object(path, "--tools") for path in tools if path not in named}
     rows = [thing for thing in things.values() if is_resource(thing)]
-    known = load_tools([path for path, thing in things.items() if not is_resource(thing)])
+    others = [path for path, thing in things.items() if not is_resource(thing)]
+    known = load_tools([*others, *named])
 
     async def work(home: Store, session_id: str) -> list[UndoStep]:
         async with Environment(home, secrets=load().secrets()) as scope:

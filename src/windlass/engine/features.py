@@ -106,6 +106,10 @@ def _runs_commands(ctx: BuildContext) -> bool:
     return any(["uses_sandbox" in tool.annotations for tool in ctx.given_tools])
 
 
+def _shows_digests(ctx: BuildContext) -> bool:
+    return any(["file_digest" in tool.annotations for tool in ctx.given_tools])
+
+
 def _reads_text_calls(ctx: BuildContext) -> bool:
     return ctx.reads_text_calls
 
@@ -162,6 +166,8 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.post_turn"),
     Feature("policies.turn_limit"),  # after all others that decide: it looks at what they said
     Feature("engine.tool_layers"),  # after the judges: nobody is asked about a call they answer
+    # before whatever decides on a call: what is approved names the content that it is for
+    Feature("policies.file_digests", _shows_digests, only_with=("tools",)),
     Feature("policies.progress"),
     Feature("engine.tool_layers", function="build_receipts"),
     Feature("engine.caller_turn", _has_model_caller, only_with=("llm_caller",)),

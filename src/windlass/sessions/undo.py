@@ -41,6 +41,7 @@ from windlass.sessions.effects import (
     elsewhere,
 )
 from windlass.store.base import Journal, Store
+from windlass.toolbox.registry import replace_names
 from windlass.tools.function import as_tools
 from windlass.tools.handlers import is_async, own
 from windlass.tools.render import to_text
@@ -141,7 +142,9 @@ class _Undoing:
         if begun is None:
             raise NoSuchSession(f"session {asked!r} has never run: there is nothing to undo")
         known = {tool.name: tool for tool in environment.resources.tools()}
-        known |= {tool.name: tool for tool in as_tools(tools)}
+        # Names are of built-in tools, for the files of the current folder.
+        named = replace_names(tools, {}) if isinstance(tools, (list, tuple)) else tools
+        known |= {tool.name: tool for tool in as_tools(named)}
         who = caller or caller_of_resumed(begun, owner_of(entries), None)[0]
         parent = await _parent(home, entries)
         return cls(environment, session_id, entries, known, who, deps, home, parent, by)

@@ -9,6 +9,8 @@ from typing import Final, TypeAlias
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.options.group import Values
 from windlass.toolbox.bash import build_bash_tools
+from windlass.toolbox.edits.tools import EditTools
+from windlass.toolbox.files import build_file_tools
 from windlass.toolbox.options import WorkspaceOptions
 from windlass.toolbox.sandbox.paths import Workspace
 from windlass.tools.tool import Tool
@@ -21,12 +23,28 @@ def _build_bash(options: WorkspaceOptions, workspace: Workspace) -> Mapping[str,
     return build_bash_tools(workspace, options.sandbox)
 
 
+def _build_edits(_options: WorkspaceOptions, workspace: Workspace) -> Mapping[str, Tool]:
+    return {one.name: one for one in EditTools(workspace)}
+
+
+def _build_files(_options: WorkspaceOptions, workspace: Workspace) -> Mapping[str, Tool]:
+    return build_file_tools(workspace)
+
+
 _BASH: Final[ToolFamily] = _build_bash
 #: The family of each built-in tool.
 FAMILIES: Final[dict[str, ToolFamily]] = {
     "bash": _BASH,
     "bash_output": _BASH,
     "bash_stop": _BASH,
+    "edit_apply_node": _build_edits,
+    "edit_dry_run": _build_edits,
+    "edit_insert_at_anchor": _build_edits,
+    "edit_rename_symbol": _build_edits,
+    "edit_safe_text_patch": _build_edits,
+    "file_edit": _build_files,
+    "file_read": _build_files,
+    "file_write": _build_files,
 }
 
 

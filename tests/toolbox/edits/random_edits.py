@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ def _edits(
         for one in rng.sample(alone, min(2, len(alone))):
             text = _text_of(source, one)
             if one.step.name.isidentifier() and one.step.kind not in ("import", "item"):
-                text = text.replace(one.step.name, f"{one.step.name}x", 1)
+                text = re.sub(rf"\b{one.step.name}\b", f"{one.step.name}x", text, count=1)
             position = rng.choice(("before", "after"))
             selector = Selector(str(one), source.line_of(one.start))
             yield "insert", f"{position} {one}", InsertAtAnchor(selector, text, position), None, 0

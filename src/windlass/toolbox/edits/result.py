@@ -53,7 +53,7 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
         lines.append(f"digest {self.digest_before} -> {self.digest}")
         for start, length, old in self.restore:
             lines.append(f"bytes {start} {length} {base64.b64encode(old).decode()}")
-        return "\n".join([*lines, self.diff])
+        return "\n".join([*lines, self.diff] if self.diff else lines)
 
 
 def build_result(

@@ -7,16 +7,21 @@ once, if it is still as it was read. Parsing and writing happen in a thread.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
-
-import msgspec
+from typing import Annotated, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 from windlass.errors import Conflict, nearest
 from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
+from windlass.toolbox.content import (
+    FILE_LABELS,
+    FileContent,
+    finish_in_thread,
+    hold_file,
+    read_content,
+    replace_content,
+)
 from windlass.toolbox.edits.insertion import Position
 from windlass.toolbox.edits.mentions import find_mentions
 from windlass.toolbox.edits.plans import (
@@ -30,18 +35,16 @@ from windlass.toolbox.edits.plans import (
 from windlass.toolbox.edits.refusal import EditRefused
 from windlass.toolbox.edits.result import EditResult, build_result, parse_result
 from windlass.toolbox.edits.selectors import Selector
-from windlass.toolbox.edits.spans import DIGEST_LENGTH, apply_edits, digest_of
+from windlass.toolbox.edits.spans import apply_edits, digest_of
 from windlass.toolbox.edits.worker import plan_edit
-from windlass.toolbox.sandbox.atomic import write_atomically
-from windlass.toolbox.sandbox.path_errors import FileChanged, PathRefused, StrPath
-from windlass.toolbox.sandbox.paths import Fingerprint, Workspace
+from windlass.toolbox.sandbox.path_errors import StrPath
+from windlass.toolbox.sandbox.paths import Workspace
 from windlass.tools.function import FunctionTool
 from windlass.tools.roles import Content, Target
 from windlass.tools.tool import Parked, ToolContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
-LARGEST_TEXT: Final = 10_000_000  # bytes of a file for a patch of its text
 EditToolName: TypeAlias = Literal[
     "edit_apply_node", "edit_insert_at_anchor", "edit_rename_symbol", "edit_safe_text_patch"
 ]
@@ -68,14 +71,6 @@ class EditTool(FunctionTool[P, R]):
         return super()._finish(str(value) if isinstance(value, EditResult) else value)
 
 
-class _Content(msgspec.Struct, frozen=True):
-    """A file as it was read."""
-
-    data: bytes
-    fingerprint: Fingerprint
-    shown: str
-
-
 class EditTools:
     """The five edit tools for the files of one folder: `tools=[*w.EditTools("~/shop")]`.
 
@@ -95,7 +90,11 @@ class EditTools:
         self.edit_rename_symbol = self._build(self._rename_symbol, "edit_rename_symbol")
         self.edit_safe_text_patch = self._build(self._safe_text_patch, "edit_safe_text_patch")
         self.edit_dry_run = EditTool(
-            self._dry_run, name="edit_dry_run", kind="read", side_effect_level="read_only"
+            self._dry_run,
+            name="edit_dry_run",
+            kind="read",
+            side_effect_level="read_only",
+            annotations={"result": "untrusted"},
         )
 
     def __iter__(self) -> Iterator[FunctionTool[..., Any]]:
@@ -114,7 +113,7 @@ class EditTools:
             name=name,
             kind="edit",
             side_effect_level="workspace_write",
-            annotations={"path_args": ["path"]},
+            annotations={"path_args": ["path"], **FILE_LABELS},
             keyed=True,
             undo=self._restore,
             preview=preview,
@@ -190,7 +189,7 @@ class EditTools:
         A file whose language is known must not have more syntax errors afterwards.
         """
         request = PatchText(old_text, new_text, replace_all, line)
-        return await self._edit(path, request, digest, LARGEST_TEXT)
+        return await self._edit(path, request, digest)
 
     async def _dry_run(
         self,
@@ -203,9 +202,8 @@ class EditTools:
         request = _read_request(tool, given)
         if not isinstance(path, str):
             raise EditRefused("text", "arguments need a path: {'path': 'cart.py', …}")
-        limit = LARGEST_TEXT if tool == "edit_safe_text_patch" else None
         workspace = self._open()
-        content = await asyncio.to_thread(_read, workspace, path, digest, limit)
+        content = await asyncio.to_thread(read_content, workspace, path, digest)
         planned = await plan_edit(request, content.data, content.shown)
         return await asyncio.to_thread(_describe, workspace, content, planned, is_preview=True)
 
@@ -214,16 +212,15 @@ class EditTools:
     def _open(self) -> Workspace:
         return self._workspace or Workspace(os.getcwd())
 
-    async def _edit(
-        self, path: str, request: EditRequest, digest: str | None, limit: int | None = None
-    ) -> EditResult:
+    async def _edit(self, path: str, request: EditRequest, digest: str | None) -> EditResult:
         workspace = self._open()
-        content = await asyncio.to_thread(_read, workspace, path, digest, limit)
-        planned = await plan_edit(request, content.data, content.shown)
-        result = await asyncio.to_thread(_describe, workspace, content, planned)
-        if planned.change.edits:
-            after = apply_edits(content.data, planned.change.edits)
-            await _finish_in_thread(_write, workspace, path, after, content.fingerprint)
+        async with hold_file(workspace, path):
+            content = await asyncio.to_thread(read_content, workspace, path, digest)
+            planned = await plan_edit(request, content.data, content.shown)
+            result = await asyncio.to_thread(_describe, workspace, content, planned)
+            if planned.change.edits:
+                after = apply_edits(content.data, planned.change.edits)
+                await finish_in_thread(replace_content, workspace, path, after, content.fingerprint)
         return result
 
     async def _restore(self, args: JsonObject, result: ToolResult, _ctx: ToolContext[Any]) -> str:
@@ -232,7 +229,7 @@ class EditTools:
         if recorded is None:
             return "the edit changed nothing"
         workspace = self._open()
-        content = await asyncio.to_thread(_read, workspace, path, None, LARGEST_TEXT)
+        content = await asyncio.to_thread(read_content, workspace, path)
         now = digest_of(content.data)
         if now == recorded.digest_before:
             return f"{content.shown} is as it was before the edit"
@@ -244,43 +241,12 @@ class EditTools:
         before = await asyncio.to_thread(recorded.reverse, content.data)
         if before is None:
             raise Conflict(f"the record of the edit does not hold the text that {path} had")
-        await _finish_in_thread(_write, workspace, path, before, content.fingerprint)
+        await finish_in_thread(replace_content, workspace, path, before, content.fingerprint)
         return f"{content.shown} is as it was before the edit"
 
 
-def _read(workspace: Workspace, path: str, digest: str | None, limit: int | None) -> _Content:
-    """Read a file; `EditRefused` if it is not as it was when its digest was shown."""
-    most = limit or LARGEST_TEXT
-    try:
-        with workspace.open_read(path) as file:
-            data = file.read(most + 1)
-            status = os.fstat(file.fileno())
-        shown = workspace.display(path)
-    except PathRefused as error:
-        raise EditRefused("file", str(error)) from None
-    if len(data) > most:
-        raise EditRefused("file", f"{shown} has over {most:,} bytes, which is too much for an edit")
-    _check_digest(shown, data, digest)
-    whole = hashlib.sha256(data).hexdigest()
-    fingerprint = Fingerprint(status.st_dev, status.st_ino, len(data), status.st_mtime_ns, whole)
-    return _Content(data, fingerprint, shown)
-
-
-def _check_digest(shown: str, data: bytes, digest: str | None) -> None:
-    if digest is None:
-        return
-    given = digest.strip().removeprefix("sha256:").lower()
-    now = digest_of(data)
-    if len(given) < DIGEST_LENGTH or not given[:DIGEST_LENGTH] == now:
-        raise EditRefused(
-            "changed",
-            f"{shown} changed since it was read (its digest was {digest[:64]}, now it is {now}); "
-            "read it again",
-        )
-
-
 def _describe(
-    workspace: Workspace, content: _Content, planned: Planned, *, is_preview: bool = False
+    workspace: Workspace, content: FileContent, planned: Planned, *, is_preview: bool = False
 ) -> EditResult:
     change = planned.change
     notes = list(change.notes)
@@ -289,27 +255,6 @@ def _describe(
     return build_result(
         content.shown, content.data, change.edits, change.summary, notes, is_preview=is_preview
     )
-
-
-def _write(workspace: Workspace, path: str, data: bytes, expect: Fingerprint) -> None:
-    try:
-        write_atomically(workspace, path, data, expect=expect, create=False)
-    except FileChanged as error:
-        raise EditRefused("changed", str(error)) from None
-    except PathRefused as error:
-        raise EditRefused("file", str(error)) from None
-
-
-async def _finish_in_thread(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a function in a thread to its end, also when the call is cancelled meanwhile."""
-    task = asyncio.ensure_future(asyncio.to_thread(fn, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if task.done() and not task.cancelled():
-            task.exception()  # nobody else hears of it
-        raise
 
 
 def _read_request(tool: str, given: JsonObject) -> EditRequest:
