@@ -24,7 +24,7 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects prove-sandbox
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -43,6 +43,7 @@ help:
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
+	@echo "make prove-sandbox  10,000 hostile paths, 200 hostile commands, runs ended at every step; writes bench/SANDBOX.md"
 	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make docs        build the site of the documentation into site/; needs no network"
@@ -104,6 +105,9 @@ prove-options: $(VENV)/.dev
 
 prove-projects: $(VENV)/.dev
 	$(BIN)/python -m tests.hostile.project_proof > bench/PROJECTS.md
+
+prove-sandbox: $(VENV)/.dev
+	$(BIN)/python -m tests.toolbox.sandbox_proof > bench/SANDBOX.md
 
 options: $(VENV)/.dev
 	$(BIN)/python scripts/make_options.py

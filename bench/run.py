@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from bench import (
     adapters,
+    commands,
     context,
     crowd,
     durable,
@@ -122,6 +123,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "judgement": _judgement,
     "flow": _flow,
     "context": _context,
+    "commands": lambda: (commands.rows(max(3, REPS // 2)), 0),
     "long": _long_tasks,
 }
 

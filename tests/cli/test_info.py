@@ -98,6 +98,7 @@ def test_version(windlass):
         "config show",
         "config check",
         "demo",
+        "doctor",
     ],
 )
 def test_every_command_explains_itself(windlass, command: str):

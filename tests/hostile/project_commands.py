@@ -75,6 +75,7 @@ LINES: Final = (
     Line("config show --json --debug"),
     Line("config check", few=True),
     Line("demo"),
+    Line("doctor --json", few=True),
     Line("sessions prune --older-than 30d"),
     Line("sessions prune"),
     Line("sessions delete s --yes"),

@@ -190,4 +190,5 @@ COMMANDS = (
     "audit query",
     "audit seal",
     "undo",
+    "doctor",
 )

@@ -65,11 +65,12 @@ async def test_bash_runs_in_the_workspace(tmp_path: Path):
         call("bash", command="pwd; echo made > new.txt"),
         call("bash", command="pwd; exit 3", cwd="src"),
         call("bash", command="true"),
+        call("bash", command="cat /proc/self/comm; cat < /dev/null; echo <(true) > /dev/null"),
     )
-    first, second, third = [one.result for one in out.tool_calls]
+    first, second, third, fourth = [one.result for one in out.tool_calls]
     assert first == f"{tmp_path}\n"
     assert second == f"{tmp_path}/src\n\n[exit code 3]"
-    assert third == "[no output]"
+    assert third == "[no output]" and fourth == "cat\n"
     assert (tmp_path / "new.txt").read_text() == "made\n"
 
 

@@ -120,6 +120,9 @@ _CALLS = {  # by number on x86-64; the names are looked up for aarch64
     "setaffinity owner": "call(203, {victim}, 8, (1).to_bytes(8, 'little'))",
     "kill owner": "os.kill({victim}, 0)",
     "kill parent": "os.kill(os.getppid(), 9) if os.getppid() > 1 and os.readlink('/proc/self') != str(os.getpid()) else 1/0",
+    # bubblewrap's own first process may be held up by the command, which then hurts only itself
+    "ptrace supervisor": "os.environ['LEVEL'] == 'isolated' and 1 / 0; call(101, 16, 1, 0, 0)",
+    "read supervisor": "os.environ['LEVEL'] == 'isolated' and 1 / 0; os.listdir('/proc/1/fd')",
     "setuid": "os.setuid(12345)",
     "setgroups": "os.setgroups([0, 4])",
     "chown": "os.chown('a.txt', 12345, 12345)",
@@ -140,6 +143,8 @@ _PROC = (
     "echo 0 > /proc/{owner}/oom_score_adj && echo ESCAPED",
     "echo x > /proc/{victim}/comm && echo ESCAPED",
     "kill -9 {victim} && echo ESCAPED",
+    "kill -9 1; kill -STOP 1; kill -9 -1; sleep {mark} &",
+    "cat /proc/1/environ /proc/1/mem 2>/dev/null | head -c 1 | grep -q . && echo ESCAPED",
     "kill -9 {warden} && echo ESCAPED",
     "kill -STOP {owner} && echo ESCAPED",
     "env",

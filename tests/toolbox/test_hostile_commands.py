@@ -129,16 +129,11 @@ def _without_limits(request: dict[str, Any]) -> None:
     request["limits"] = {}
 
 
-def _allow_network(request: dict[str, Any]) -> None:
-    request["landlock"]["net"] = 0
-    del request["seccomp"]
-
-
 RULES: list[tuple[str, str, Callable[[dict[str, Any]], None]]] = [
     ("files are read by Landlock's leave only", "cat {out}/secret.txt", _without("landlock")),
     ("files are written by its leave only", "echo x > {out}/new && echo SECRET-OF-THE-HOST",
      _without("landlock")),
-    ("no TCP", "echo hello > /dev/tcp/127.0.0.1/{tcp} && echo SECRET-OF-THE-HOST", _allow_network),
+    ("no TCP", "echo hello > /dev/tcp/127.0.0.1/{tcp} && echo SECRET-OF-THE-HOST", _without("landlock", "seccomp")),
     ("no UDP", "echo hello > /dev/udp/127.0.0.1/{udp} && echo SECRET-OF-THE-HOST",
      _without("seccomp")),
     ("no sockets of other programs",
@@ -182,11 +177,11 @@ async def test_sandbox_rule_holds_and_the_act_succeeds_without_it(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to drop")
 async def test_sandbox_of_root_has_no_capabilities(tmp_path: Path):
     need("workspace")
-    act = "chown 12345 a.txt && echo CHANGED; grep CapEff /proc/self/status"
+    act = "chown 12345 a.txt && echo SUCCEEDED; grep CapEff /proc/self/status"
     workspace = hostile_paths.build_tree(tmp_path)
     held = await _run(workspace, act)
-    assert "CHANGED" not in held and "CapEff:\t0000000000000000" in held
-    assert "CHANGED" in await _run(workspace, act, _without("drop"))
+    assert "SUCCEEDED" not in held and "CapEff:\t0000000000000000" in held
+    assert "SUCCEEDED" in await _run(workspace, act, _without("drop"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -225,10 +220,10 @@ async def test_sandbox_that_cannot_be_set_up_executes_nothing(tmp_path: Path):
     workspace = hostile_paths.build_tree(tmp_path)
 
     def spoil(request: dict[str, Any]) -> None:
-        request["landlock"]["fs"] = 1 << 60  # a right that no kernel knows
+        request["landlock"] = 0  # the output, which is no ruleset
 
     said = await _run(workspace, "touch ran", spoil)
-    assert "landlock_create_ruleset" in said and not (workspace / "ran").exists()
+    assert "landlock_" in said and not (workspace / "ran").exists()
     assert "code=0" in await _run(workspace, "touch ran") and (workspace / "ran").exists()
 
 

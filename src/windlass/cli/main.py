@@ -49,6 +49,7 @@ _COMMANDS = {
         "windlass.cli.models:models",
         "List known models and prices; `doctor` examines one.",
     ),
+    "doctor": ("windlass.cli.machine:doctor", "Say what this machine can do for the sandbox."),
     "lint": (
         "windlass.cli.lint.command:lint",
         "Find deprecated options, wrong settings, too many tools.",

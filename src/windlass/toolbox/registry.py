@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.options.group import Values
@@ -70,8 +71,28 @@ def build_builtin_tools(names: Sequence[str], values: Values) -> dict[str, Tool]
 
 
 def open_workspace(options: WorkspaceOptions) -> Workspace:
-    """Open the workspace that the options name; `ConfigError` if it cannot be had."""
-    return Workspace(options.workspace or os.getcwd(), options.mounts)
+    """Open the workspace that the options name; `ConfigError` if it cannot be had.
+
+    Agents with the same folders share it, so that a program that makes many agents holds it once.
+    """
+    mounts = options.resolve_mounts()
+    key = (_identify(options.anchor), *[(_identify(path), mode) for path, mode in mounts.items()])
+    found = _open.get(key)
+    if found is None:
+        found = _open[key] = Workspace(options.workspace or os.getcwd(), options.mounts)
+    return found
+
+
+_open: WeakValueDictionary[tuple[object, ...], Workspace] = WeakValueDictionary()
+
+
+def _identify(path: str) -> tuple[str, int, int]:
+    """Return a folder's path and which folder it is now; zeros where there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return path, 0, 0
+    return path, status.st_dev, status.st_ino
 
 
 def replace_names(tools: Sequence[object], values: Values) -> list[object]:

@@ -17,7 +17,6 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 def build_environment(
     home: str,
     temporary: str,
-    folder: str,
     named: Sequence[str],
     environ: Mapping[str, str],
     readable: Sequence[str] = ("/",),
@@ -38,8 +37,7 @@ def build_environment(
     found.setdefault("LANG", "C.UTF-8")
     found |= {name: environ[name] for name in named if name in environ}
     found |= {"HOME": home, "TMPDIR": temporary, "TMP": temporary, "TEMP": temporary}
-    found |= {"PWD": folder, "XDG_CACHE_HOME": os.path.join(home, ".cache")}
-    return found
+    return found | {"XDG_CACHE_HOME": os.path.join(home, ".cache")}
 
 
 def _filter_path(path: str, readable: Sequence[str]) -> str:

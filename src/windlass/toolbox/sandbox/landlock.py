@@ -1,17 +1,17 @@
-"""Landlock: which files a command may use, as rules that the warden applies."""
+"""Landlock: which files a command may use, as a ruleset that its process restricts itself with."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import stat
+import struct
 import sys
 from functools import cache
 from typing import Final
 
 import msgspec
-
-from windlass.json_types import JsonObject
 
 EXECUTE: Final = 1 << 0
 WRITE_FILE: Final = 1 << 1
@@ -49,12 +49,13 @@ CHANGE: Final = (
 USE_DEVICE: Final = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV
 
 _ALL: Final = ((1 << 13) - 1, 1 << 13, 1 << 14, 0, 1 << 15)  # what ABI 1, 2, 3, 4, 5 know of files
-_CREATE: Final = 444
+_OF_FILES: Final = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+_CREATE, _ADD, _BENEATH = 444, 445, 1
 _ASK_VERSION: Final = 1
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Rights beneath a path, or beneath a descriptor that is sent along (its number)."""
+    """Rights beneath a path, or beneath an open folder."""
 
     path: str | int
     rights: int
@@ -76,15 +77,50 @@ def landlock_abi() -> int:
     return found
 
 
-def build_ruleset(rules: list[Rule], *, network: bool, abi: int) -> JsonObject:
-    """Return what the warden needs to restrict a process, with all that this ABI can handle."""
+def build_ruleset(rules: list[Rule], *, network: bool, abi: int) -> int:
+    """Return the descriptor of a ruleset with all that this ABI can handle; the caller closes it.
+
+    A path that is missing adds nothing.
+    """
     handled = 0
     for bits in _ALL[: min(abi, len(_ALL))]:
         handled |= bits
-    return {
-        "fs": handled,
-        "net": 0b11 if abi >= 4 and not network else 0,  # TCP: bind, connect
-        "scoped": 0b11 if abi >= 6 else 0,  # abstract sockets, signals
-        "size": 8 if abi < 4 else 16 if abi < 6 else 24,
-        "paths": [[rule.path, rule.rights] for rule in rules],
-    }
+    tcp = 0b11 if abi >= 4 and not network else 0  # bind, connect
+    scoped = 0b11 if abi >= 6 else 0  # abstract sockets, signals
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    attributes = struct.pack("=QQQ", handled, tcp, scoped)[:size]
+    ruleset = _call(_CREATE, attributes, size, 0)
+    os.set_inheritable(ruleset, False)
+    try:
+        for rule in rules:
+            _add_rule(ruleset, rule.path, rule.rights & handled)
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def _add_rule(ruleset: int, path: str | int, rights: int) -> None:
+    if isinstance(path, int):
+        _call(_ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, path), 0)
+        return
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(handle).st_mode):
+            rights &= _OF_FILES
+        if rights:
+            _call(_ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, handle), 0)
+    finally:
+        os.close(handle)
+
+
+def _call(number: int, *values: int | bytes) -> int:
+    given = [ctypes.c_long(one) if isinstance(one, int) else one for one in values]
+    result: int = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *given)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"Landlock: {os.strerror(code)}")
+    return result

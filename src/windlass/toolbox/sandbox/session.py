@@ -9,6 +9,8 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -18,7 +20,7 @@ from windlass.json_types import JsonObject
 from windlass.toolbox.options import MountMode, Sandbox
 from windlass.toolbox.sandbox.bubblewrap import FAMILIES, build_arguments, find_bubblewrap
 from windlass.toolbox.sandbox.environment import build_environment
-from windlass.toolbox.sandbox.landlock import CHANGE, RUN, Rule, build_ruleset, landlock_abi
+from windlass.toolbox.sandbox.landlock import CHANGE, READ, RUN, Rule, build_ruleset, landlock_abi
 from windlass.toolbox.sandbox.launcher import (
     Command,
     SandboxFailed,
@@ -33,7 +35,9 @@ from windlass.toolbox.sandbox.seccomp import build_filter, machine
 from windlass.toolbox.sandbox.system_folders import PROGRAMS, interpreter_folders, system_rules
 from windlass.toolbox.sandbox.warden import remove_tree
 
-_SENT_FIRST: Final = 2  # descriptors before those that rules name: the output, and the folder
+_SENT_FIRST: Final = 2  # descriptors before the ruleset: the output, and the folder
+_RENEWED_AFTER: Final = 200  # commands
+_FOLDER: Final = "{folder}"  # stands for the folder of a command
 _LONGEST: Final = 120_000  # bytes of a command: the kernel takes 131,071 for one argument
 
 
@@ -44,6 +48,18 @@ class SandboxSettings(msgspec.Struct, frozen=True, eq=False):
     sandbox: Sandbox
 
 
+class _Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """What all commands of a session have in common."""
+
+    request: JsonObject
+    environment: dict[str, str]
+    outer: list[str]
+    """The command line of bubblewrap; the folder of a command goes into it."""
+    shell: str
+    ruleset: int | None = None
+    """The descriptor of the Landlock ruleset."""
+
+
 class SandboxSession:
     """What the commands of one run share. It is opened by the first, and closed with the run."""
 
@@ -51,7 +67,9 @@ class SandboxSession:
         self._settings = settings
         self._warden: Warden | None = None
         self._folder = ""
+        self._shared: _Shared | None = None
         self._commands: set[Command] = set()
+        self._launched = 0
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -83,16 +101,13 @@ class SandboxSession:
                 raise SandboxFailed("the run is over; its commands ended with it")
             if self._warden is not None and self._warden.is_alive:
                 return
-            acquiring = asyncio.get_running_loop().run_in_executor(None, acquire_warden)
-            try:
-                warden = await asyncio.shield(acquiring)
-            except asyncio.CancelledError:
-                acquiring.add_done_callback(_release_late)
-                raise
+            warden = await _acquire()
             old, self._warden = self._warden, warden
             if old is not None:
                 release_warden(old)
             self._folder = _make_folders(warden.hello.base, self._owner())
+            self._close_ruleset()  # of a warden that was lost
+            self._shared = self._share()
 
     def _owner(self) -> os.stat_result | None:
         """Return the status of the workspace if root works in somebody else's; else None."""
@@ -114,24 +129,48 @@ class SandboxSession:
         return started
 
     def _build_request(self, command: str, folder: int, descriptors: list[int]) -> JsonObject:
-        sandbox, owner = self._settings.sandbox, self._owner()
+        """Build the request of one command; what all of them share was built with the session."""
+        shared = self._refresh()
         cwd = _path_of(folder, self.workspace.anchor)
-        home, temporary = (os.path.join(self._folder, one) for one in ("home", "tmp"))
-        shell = shutil.which("bash") or "/bin/sh"
-        argv = [shell, "-c", command]
-        request: JsonObject = {
-            "env": build_environment(
-                home, temporary, cwd, sandbox.env, os.environ, self._readable()
-            ),
+        outer = [cwd if one == _FOLDER else one for one in shared.outer]
+        descriptors += () if shared.ruleset is None else (shared.ruleset,)
+        return {
+            **shared.request,
+            "env": {**shared.environment, "PWD": cwd},
             "cwd": cwd,
-            "limits": _limits(sandbox),
+            "argv": [*outer, shared.shell, "-c", command],
         }
+
+    def _refresh(self) -> _Shared:
+        """Return what commands share; each adds a rule of its own, so it is made anew at times."""
+        assert self._shared is not None
+        self._launched += 1
+        if self._launched % _RENEWED_AFTER == 0:
+            self._close_ruleset()
+            self._shared = self._share()
+        return self._shared
+
+    def _close_ruleset(self) -> None:
+        if self._shared is not None and self._shared.ruleset is not None:
+            os.close(self._shared.ruleset)
+        self._shared = None
+
+    def _share(self) -> _Shared:
+        """Build what all commands of the session have in common."""
+        sandbox, owner, kind = self._settings.sandbox, self._owner(), machine()
+        home, temporary = (os.path.join(self._folder, one) for one in ("home", "tmp"))
+        environment = build_environment(
+            home, temporary, sandbox.env, os.environ, self._find_readable()
+        )
+        request: JsonObject = {"limits": _limits(sandbox)}
+        outer: list[str] = []
+        ruleset = None
         if owner is not None:
             request |= {"uid": owner.st_uid, "gid": owner.st_gid}
-        kind = machine()
         if sandbox.level == "workspace":
             assert kind is not None
-            request["landlock"] = self._build_rules(descriptors)
+            request |= {"landlock": _SENT_FIRST, "proc": READ}
+            ruleset = self._build_ruleset()
             request["seccomp"] = build_filter(kind, network=sandbox.network).hex()
             request["drop"] = True
         elif sandbox.level == "isolated":
@@ -141,28 +180,29 @@ class SandboxSession:
                 raise SandboxFailed("bubblewrap is gone")
             anchor: tuple[str, MountMode] = (self.workspace.anchor, "extend")
             folders = [anchor, *self.workspace.mounts.items()]
-            outer = build_arguments(bwrap, folders, cwd, self._folder, network=sandbox.network)
-            argv = [*outer, *argv]
+            outer = build_arguments(bwrap, folders, _FOLDER, self._folder, network=sandbox.network)
             request["seccomp"] = build_filter(kind, network=False, families=FAMILIES).hex()
             request["wrapped"] = True
-        return {**request, "argv": argv}
+        return _Shared(
+            request=request,
+            environment=environment,
+            outer=outer,
+            ruleset=ruleset,
+            shell=shutil.which("bash") or "/bin/sh",
+        )
 
-    def _readable(self) -> list[str]:
+    def _find_readable(self) -> list[str]:
         """Return the folders whose programs commands may execute."""
         if self._settings.sandbox.level == "none":
             return ["/"]
         folders = [*PROGRAMS, *interpreter_folders(), self.workspace.anchor, *self.workspace.mounts]
         return [os.path.realpath(one) for one in folders]
 
-    def _build_rules(self, descriptors: list[int]) -> JsonObject:
-        """Build the Landlock rules; the folders of the workspace are named by their descriptors."""
-        rules = system_rules()
-        rules.append(Rule(self._folder, CHANGE))
+    def _build_ruleset(self) -> int:
+        """Build the Landlock ruleset; the folders of the workspace are those that it holds open."""
+        rules = [*system_rules(), Rule(self._folder, CHANGE)]
         for handle, mode in self.workspace.descriptors():
-            rules.append(
-                Rule(_SENT_FIRST - 1 + len(descriptors), CHANGE if mode == "extend" else RUN)
-            )
-            descriptors.append(handle)
+            rules.append(Rule(handle, CHANGE if mode == "extend" else RUN))
         return build_ruleset(rules, network=self._settings.sandbox.network, abi=landlock_abi())
 
     async def close(self) -> None:
@@ -174,6 +214,7 @@ class SandboxSession:
             for command in self._commands:
                 await command.wait()
             self._commands.clear()
+            self._close_ruleset()
             warden, self._warden = self._warden, None
             if warden is None:
                 return
@@ -203,9 +244,28 @@ async def close_session(run: object) -> None:
         await found.close()
 
 
-def _release_late(acquiring: asyncio.Future[Warden]) -> None:
-    if not acquiring.cancelled() and acquiring.exception() is None:
-        acquiring.get_loop().run_in_executor(None, release_warden, acquiring.result())
+async def _acquire() -> Warden:
+    """Acquire the warden in a thread; cancelled meanwhile, the thread releases it again."""
+    found: Future[Warden] = Future()
+    found.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left
+
+    def acquire() -> None:
+        try:
+            found.set_result(acquire_warden())
+        except BaseException as error:
+            found.set_exception(error)
+
+    Thread(target=acquire, name="windlass-warden").start()
+    try:
+        return await asyncio.wrap_future(found)
+    except asyncio.CancelledError:
+        Thread(target=_release, args=(found,), name="windlass-warden").start()
+        raise
+
+
+def _release(found: Future[Warden]) -> None:
+    if found.exception() is None:
+        release_warden(found.result())
 
 
 def _end(warden: Warden, folder: str) -> None:

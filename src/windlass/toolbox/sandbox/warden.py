@@ -15,6 +15,7 @@ from __future__ import annotations
 import array
 import ctypes
 import errno
+import gc
 import json
 import os
 import resource
@@ -30,15 +31,6 @@ TYPE_CHECKING = False  # `typing` itself would take longer to load than all else
 if TYPE_CHECKING:
     from typing import Required, TypedDict
 
-    class Rules(TypedDict):
-        """The rules for Landlock; a path that is a number is that of a descriptor."""
-
-        fs: int
-        net: int
-        scoped: int
-        size: int
-        paths: list[tuple[str | int, int]]
-
     class Request(TypedDict, total=False):
         """A command and what holds it."""
 
@@ -48,7 +40,8 @@ if TYPE_CHECKING:
         limits: Required[dict[str, int]]
         uid: int
         gid: int
-        landlock: Rules
+        landlock: int  # the descriptor of the ruleset, by its place in the message
+        proc: Required[int]  # rights beneath /proc
         seccomp: str
         drop: bool
         wrapped: bool
@@ -59,16 +52,17 @@ CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 0x4000, 0x40000
-PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 24, 36
+PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 4, 24, 36
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
-LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
-LANDLOCK_OF_FILES = (
-    0b1100000000000111  # execute, write, read, truncate, ioctl: what a file can have
-)
+LANDLOCK_ADD, LANDLOCK_RESTRICT = 445, 446
 SECCOMP_NUMBER = {"x86_64": 317, "aarch64": 277}
 CAPABILITY_VERSION = 0x20080522
 MOST_DESCRIPTORS = 200  # of a message
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+CHANGED_SIGNALS = (*IGNORED_SIGNALS, signal.SIGCHLD, signal.SIGXFSZ)  # by us, or by Python
 LINUX = sys.platform == "linux"
+
+CAPABILITIES = [ctypes.c_ulong(number) for number in range(64)]
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -99,45 +93,17 @@ def syscall(step: str, number: int, *values: object) -> int:
 # --------------------------------------------------------------------- what a command may do
 
 
-def apply_landlock(rules: Rules, descriptors: list[int]) -> None:
-    """Restrict this process to the paths of the rules; a path that is missing adds nothing."""
-    fs = rules["fs"]
-    attributes = struct.pack("=QQQ", fs, rules["net"], rules["scoped"])[: rules["size"]]
-    ruleset = syscall("landlock_create_ruleset", LANDLOCK_CREATE, attributes, len(attributes), 0)
-    for path, mask in rules["paths"]:
-        if isinstance(path, int):
-            add_landlock_rule(ruleset, descriptors[path], mask & fs)
-            continue
-        try:
-            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            continue
-        add_landlock_rule(ruleset, handle, mask & fs)
-        os.close(handle)
-    syscall("landlock_restrict_self", LANDLOCK_RESTRICT, ruleset, 0)
-    os.close(ruleset)
-
-
-def add_landlock_rule(ruleset: int, handle: int, mask: int) -> None:
-    """Allow the rights of the mask beneath an open path."""
-    if not stat.S_ISDIR(os.fstat(handle).st_mode):
-        mask &= LANDLOCK_OF_FILES
-    if mask:
-        rule = struct.pack("=Qi", mask, handle)
-        syscall("landlock_add_rule", LANDLOCK_ADD, ruleset, 1, rule, 0)
-
-
 def drop_capabilities() -> None:
     """Give up every capability, and the chance to regain one by executing as root."""
     prctl("clear ambient capabilities", PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    for capability in range(64):
-        if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
+    for capability in CAPABILITIES:
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             code = ctypes.get_errno()
             if code == errno.EINVAL:  # past the last one
                 break
             if code == errno.EPERM and os.geteuid() != 0:  # has none, and can gain none
                 break
-            raise Failed(f"drop capability {capability}: {os.strerror(code)}")
+            raise Failed(f"drop capability {capability.value}: {os.strerror(code)}")
     set_capabilities_to_none()
 
 
@@ -190,13 +156,14 @@ def count_own_processes() -> int:
 # --------------------------------------------------------------------- namespaces
 
 
-def enter_namespaces() -> None:
-    """Give the children of this process their own process ids, mounts and shared memory."""
-    call("unshare", libc.unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC))
+def unshare_processes() -> None:
+    """Give the next children of this process a namespace of process ids; the first one is its init."""
+    call("unshare", libc.unshare(CLONE_NEWPID))
 
 
 def mount_proc() -> None:
-    """Show the processes of the new namespace in `/proc`, and no others."""
+    """Show the processes of the new namespace in `/proc`, and no others; own shared memory, too."""
+    call("unshare", libc.unshare(CLONE_NEWNS | CLONE_NEWIPC))
     call("make mounts private", libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None))
     flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
     call("mount /proc", libc.mount(b"proc", b"/proc", b"proc", flags, None))
@@ -227,7 +194,7 @@ def try_namespaces(*, with_user: bool) -> str | None:
         try:
             if with_user:
                 enter_user_namespace()
-            enter_namespaces()
+            unshare_processes()
             inner = os.fork()
             if inner == 0:
                 try:
@@ -285,19 +252,8 @@ def read_request(control: socket.socket) -> Request | None:
     return json.loads(body) if body else None
 
 
-def execute(request: Request, descriptors: list[int], own_count: bool) -> None:
-    """Restrict this process and become the command; raises `Failed` or OSError before that."""
-    os.setsid()
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(descriptors[0], 1)
-    os.dup2(descriptors[0], 2)
-    for number in range(1, signal.NSIG):
-        try:
-            signal.signal(number, signal.SIG_DFL)
-        except (OSError, ValueError):
-            continue
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+def restrict(request: Request, descriptors: list[int], own_count: bool) -> list[str]:
+    """Restrict this process to what the command may do; return the command line."""
     os.umask(0o022)
     enter_folder(request["cwd"], descriptors[1])
     uid, gid = request.get("uid"), request.get("gid")
@@ -308,22 +264,48 @@ def execute(request: Request, descriptors: list[int], own_count: bool) -> None:
         become(uid, gid, drop=bool(request.get("drop")))
     apply_limits(request["limits"], own_count=own_count)
     if rules is not None:
-        apply_landlock(rules, descriptors)
+        if os.getpid() == 1:
+            allow_own_proc(descriptors[rules], request["proc"])
+        syscall("landlock_restrict_self", LANDLOCK_RESTRICT, descriptors[rules], 0)
     if request.get("drop"):
         if uid is None:
             drop_capabilities()
         else:
             set_capabilities_to_none()
-    keep: list[int] = []
-    if program is not None:
-        filters = bytes.fromhex(program)
-        if request.get("wrapped"):
-            keep.append(offer_seccomp(filters))
-        else:
-            apply_seccomp(filters)
-    argv = [str(keep[0]) if keep and one == "{seccomp}" else one for one in request["argv"]]
-    close_others(keep)
-    os.execvpe(argv[0], argv, request["env"])
+        prctl("be no target of ptrace", PR_SET_DUMPABLE, 0)  # until the next exec
+    if program is None:
+        return request["argv"]
+    filters = bytes.fromhex(program)
+    if not request.get("wrapped"):
+        apply_seccomp(filters)
+        return request["argv"]
+    offered = str(offer_seccomp(filters))
+    return [offered if one == "{seccomp}" else one for one in request["argv"]]
+
+
+def allow_own_proc(ruleset: int, rights: int) -> None:
+    """Add the `/proc` of this namespace, which is newer than the ruleset, to the rules."""
+    handle = os.open("/proc", os.O_PATH)
+    syscall("landlock_add_rule", LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", rights, handle), 0)
+    os.close(handle)
+
+
+def spawn(argv: list[str], environment: dict[str, str], output: int) -> int:
+    """Start the command from this process, which is restricted already, in a session of its own."""
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, output, 1),
+        (os.POSIX_SPAWN_DUP2, output, 2),
+    ]
+    return os.posix_spawn(
+        argv[0],
+        argv,
+        environment,
+        file_actions=actions,
+        setsid=True,
+        setsigmask=(),
+        setsigdef=CHANGED_SIGNALS,
+    )
 
 
 def enter_folder(path: str, handle: int) -> None:
@@ -337,8 +319,8 @@ def enter_folder(path: str, handle: int) -> None:
 def become(uid: int, gid: int, *, drop: bool) -> None:
     """Become another user, for good; first the bounding set, which that user could not empty."""
     if drop:
-        for capability in range(64):
-            libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+        for capability in CAPABILITIES:
+            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -352,34 +334,39 @@ def offer_seccomp(filters: bytes) -> int:
     return handle
 
 
-def close_others(keep: list[int]) -> None:
-    """Close all descriptors but stdio, the report of errors (3, closed by exec) and these."""
-    low = 4
-    for handle in sorted(keep):
-        os.closerange(low, handle)
-        low = handle + 1
-    os.closerange(low, 1 << 20)
-
-
 def start_command(
     request: Request, descriptors: list[int], control: int, own_count: bool
 ) -> tuple[int, str]:
-    """Fork the command; return its process id, and why it could not be executed."""
+    """Start the command from a process that is restricted first; return its id, or what is wrong.
+
+    The supervisor itself is that process if the command cannot end it: in a namespace, where it is
+    the first process, or where nothing is restricted. Else it is a fork of it.
+    """
+    if "landlock" not in request or os.getpid() == 1:
+        try:
+            argv = restrict(request, descriptors, own_count)
+            return spawn(argv, request["env"], descriptors[0]), ""
+        except (Failed, OSError, ValueError) as error:
+            return 0, f"{type(error).__name__}: {error}"
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(control)
-            if write != 3:  # the place that close_others leaves open
-                descriptors = [os.dup(one) if one == 3 else one for one in descriptors]
-                os.dup2(write, 3, inheritable=False)
-            execute(request, descriptors, own_count)
+            argv = restrict(request, descriptors, own_count)
+            os.setsid()
+            os.dup2(descriptors[0], 1)
+            os.dup2(descriptors[0], 2)
+            for number in CHANGED_SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            os.execve(argv[0], argv, request["env"])
         except BaseException as error:
-            os.write(3, f"{type(error).__name__}: {error}".encode()[:2000])
+            os.write(write, f"{type(error).__name__}: {error}".encode()[:2000])
         os._exit(127)
     os.close(write)
-    with os.fdopen(read, "rb") as file:
-        return child, file.read().decode("utf-8", "replace")
+    problem = os.read(read, 4000)  # empty when exec closes the other end
+    os.close(read)
+    return child, problem.decode("utf-8", "replace")
 
 
 def supervise(control: socket.socket, descriptors: list[int], *, alone: bool, user: bool) -> None:
@@ -391,19 +378,15 @@ def supervise(control: socket.socket, descriptors: list[int], *, alone: bool, us
     child, problem = start_command(request, descriptors, control.fileno(), own_count=alone and user)
     for handle in descriptors:
         os.close(handle)
-    status = wait_for(child, control)
+    status = wait_for(child, control) if child else None
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     kill_descendants(alone=alone)
-    answer: dict[str, object] = {"seconds": round(time.monotonic() - started, 6)}
-    answer["cpu"] = round(usage.ru_utime + usage.ru_stime, 6)
+    how = '"killed": true' if status is None else f'"code": {os.waitstatus_to_exitcode(status)}'
     if problem:
-        answer["problem"] = problem
-    elif status is None:
-        answer["killed"] = True
-    else:
-        answer["code"] = os.waitstatus_to_exitcode(status)
+        how = f'"problem": {json.dumps(problem)}'
+    took, cpu = time.monotonic() - started, usage.ru_utime + usage.ru_stime
     try:
-        control.sendall(json.dumps(answer).encode())
+        control.sendall(f'{{{how}, "seconds": {took:.6f}, "cpu": {cpu:.6f}}}'.encode())
     except OSError:
         pass
 
@@ -498,9 +481,17 @@ def receive(server: socket.socket) -> tuple[bytes, list[int]]:
     return kind, list(handles)
 
 
-def start_supervisor(server: socket.socket, handles: list[int], *, alone: bool, user: bool) -> None:
-    """Fork the supervisor of one command."""
-    if os.fork():
+def start_supervisor(
+    server: socket.socket, handles: list[int], *, alone: bool, user: bool, own_space: int
+) -> None:
+    """Fork the supervisor of one command; `own_space` leads back to our namespace of process ids."""
+    direct = alone and not user
+    if direct:
+        unshare_processes()
+    process = os.fork()
+    if process:
+        if direct:
+            call("setns", libc.setns(own_space, CLONE_NEWPID))
         for handle in handles:
             os.close(handle)
         return
@@ -510,9 +501,10 @@ def start_supervisor(server: socket.socket, handles: list[int], *, alone: bool, 
         control = socket.socket(fileno=handles[0])
         try:
             if alone:
-                enter_namespaces()
-                if os.fork():
-                    os._exit(0)
+                if user:  # only the child of a child can have it, and we cannot go back ourselves
+                    unshare_processes()
+                    if os.fork():
+                        os._exit(0)
                 mount_proc()
             elif LINUX:
                 prctl("become a subreaper", PR_SET_CHILD_SUBREAPER, 1)
@@ -566,13 +558,16 @@ def is_alive(process: str) -> bool:
 
 def serve(server: socket.socket) -> None:
     """Start commands until the owner closes the socket or dies; then clean up."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if LINUX:
         prctl("become a subreaper", PR_SET_CHILD_SUBREAPER, 1)
     kind, why = choose_namespaces()
     base = make_base()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors report by their sockets
+    own_space = os.open("/proc/self/ns/pid", os.O_RDONLY) if kind == "direct" else -1
+    gc.disable()
+    gc.freeze()  # a collection would copy pages that forked processes share
     try:
         hello = {"base": base, "namespaces": kind, "why": why}
         server.sendall(json.dumps(hello).encode() + b"\n")
@@ -581,7 +576,8 @@ def serve(server: socket.socket) -> None:
             if not request:
                 break
             alone = request == b"N" and kind != "none"
-            start_supervisor(server, handles, alone=alone, user=kind == "user")
+            user = kind == "user"
+            start_supervisor(server, handles, alone=alone, user=user, own_space=own_space)
     except OSError:
         pass
     finally:
