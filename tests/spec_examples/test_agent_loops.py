@@ -1,0 +1,347 @@
+"""The examples of `harn-agent-loops.txt` in Python, with scripted models in place of providers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import windlass as w
+from windlass.callers import compose, default_llm_caller, with_retry
+from windlass.testing import call, scripted
+
+DONE = '{"verdict": "done", "reasoning": "all there"}'
+TASK, SYSTEM = "Mend the failing test.", "You are careful."
+
+
+@w.tool(side_effect_level="read_only", annotations={"kind": "read"})
+async def read_file(path: str) -> str:
+    """Read a file."""
+    return f"text of {path}"
+
+
+@w.tool
+async def edit(path: str) -> str:
+    """Edit a file."""
+    return f"edited {path}"
+
+
+@w.tool
+async def release_run() -> str:
+    """Run the release."""
+    return "released"
+
+
+@w.tool
+async def deploy_service() -> str:
+    """Deploy."""
+    return "deployed"
+
+
+async def test_agent_turn():
+    result = await w.agent_turn(
+        "Summarize the current project risks.",
+        {
+            "system": "Be concise and cite concrete evidence.",
+            "model": scripted("Two risks. ##DONE##"),
+            "judge": {"model": scripted(DONE)},
+        },
+    )
+    assert result.visible_text == "Two risks."
+    assert result.judge_decisions[0].verdict == "done"
+
+
+async def test_agent_loop():
+    result = await w.agent_loop(
+        "Write a function that sorts a list, then write tests for it.",
+        "You are a senior engineer.",
+        {"loop_until_done": True, "model": scripted("def sort…", "Tests too. ##DONE##")},
+    )
+    assert "def sort" in result.text
+    assert (result.status, result.llm.iterations) == ("done", 2)
+
+
+async def test_scratchpad_with_another_reorganizer():
+    pad = '{"goals": ["mend"], "open_items": [], "facts": [], "refs": []}'
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {
+            "model": scripted("One.", "Two.", "Three. ##DONE##"),
+            "loop_until_done": True,
+            "scratchpad": {
+                "reorganize_every": 2,
+                "reorganizer": {"model": scripted(pad, then=pad)},
+            },
+        },
+    )
+    assert result.status == "done" and "scratchpad" in result.transcript
+
+
+async def test_llm_caller():
+    caller = compose([with_retry({"max_attempts": 4, "backoff": "exponential"})])(
+        default_llm_caller()
+    )
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {"model": scripted("ok ##DONE##"), "loop_until_done": True, "llm_caller": caller},
+    )
+    assert result.status == "done"
+
+
+async def test_compaction_by_default_policy():
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {"model": scripted("ok"), "compaction": {"strategy": "hybrid", "keep_last_n": 10}},
+    )
+    assert result.status == "done"
+
+
+async def test_compaction_with_a_policy_and_a_callback():
+    seen: list[str] = []
+
+    def compact(archived: Any, _reminders: Any, policy: Any) -> dict[str, str]:
+        seen.append(policy["mode"] if isinstance(policy, dict) else policy.mode)
+        return {"summary": f"resume with {seen[-1]} over {len(archived)} messages"}
+
+    calls = [call("read_file", path=f"{at}.py") for at in range(6)]
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {
+            "model": scripted(*calls, "done"),
+            "tools": [read_file],
+            "compact_threshold": 1,
+            "compact_strategy": "custom",
+            "auto_compact": {"policy": w.compact_for_bug_fix_resumption({"author": "host"})},
+            "compact_callback": compact,
+        },
+    )
+    assert result.status == "done" and set(seen) == {"bug_fix_resumption"}
+
+
+async def test_iteration_budget():
+    result = await w.agent_loop(
+        "go",
+        SYSTEM,
+        {
+            "model": scripted("ok"),
+            "iteration_budget": {"mode": "adaptive", "initial": 4, "max": 16, "extend_by": 2},
+        },
+    )
+    assert result.status == "done"
+
+
+async def test_loop_control():
+    def control(state: Any) -> Any:
+        if state.budget.remaining > 1:
+            return None
+        if state.completion.vetoed:
+            return {"action": "extend", "by": 2, "reason": "completion gate vetoed"}
+        if state.turn.tool_call_count > 0 and state.progress.changed:
+            return {"action": "extend", "by": 2, "reason": "recent turn made progress"}
+        return None
+
+    calls = [call("read_file", path="a")] * 3
+    result = await w.agent_loop(
+        "go",
+        model=scripted(*calls, "done"),
+        tools=[read_file],
+        iteration_budget={"mode": "adaptive", "initial": 1, "max": 8},
+        loop_control=control,
+    )
+    assert result.status == "done"
+
+
+async def test_adaptive_budget_of_the_result():
+    calls = [call("read_file", path="a")] * 4
+    result = await w.agent_loop(
+        "go",
+        SYSTEM,
+        {
+            "model": scripted(*calls, "done"),
+            "tools": [read_file],
+            "iteration_budget": {"mode": "adaptive", "initial": 4, "max": 12},
+        },
+    )
+    assert result.adaptive_budget.extensions_used == 1
+    assert result.adaptive_budget.final_limit == 6
+    for decision in result.adaptive_budget.decisions:
+        assert (decision.action + ": " + decision.reason).startswith("extend: ")
+
+
+async def test_presets():
+    audit = await w.audit_agent(
+        "Audit the release",
+        {
+            "model": scripted(call("release_run"), "Fine."),
+            "tools": [release_run],
+            "require_successful_tools": ["release_run"],
+        },
+    )
+    repair = await w.repair_agent(
+        "Fix the regression", {"model": scripted(call("edit", path="a"), "Fixed."), "tools": [edit]}
+    )
+    summary = await w.summary_agent("Summarize the audit findings.", {"model": scripted("Short.")})
+    opts = w.agent_preset(
+        "repair",
+        {
+            "tools": [edit],
+            "iteration_budget": {"mode": "adaptive", "initial": 6, "max": 20},
+        },
+    )
+    result = await w.agent_loop("go", SYSTEM, {**opts, "model": scripted("Nothing to do.")})
+    assert {out.status for out in (audit, repair, summary, result)} == {"done"}
+
+
+async def test_captains():
+    receipts: list[Any] = []
+    sweep = await w.merge_captain_agent(
+        "Sweep open PRs.",
+        {
+            "model": scripted(call("edit", path="a"), "Swept."),
+            "tools": [edit],
+            "consent": lambda call: True,
+            "audit_sink": receipts.append,
+        },
+    )
+    triaged = await w.oncall_captain_agent(
+        "Triage paging alerts.",
+        {
+            "model": scripted("Quiet."),
+            "tools": [read_file],
+            "rate_limit": {"max_calls": 100, "message": "alert-loop cap"},
+        },
+    )
+    shipping = await w.release_captain_agent(
+        "Cut v0.9.0.",
+        {
+            "model": scripted(call("release_run"), "Cut."),
+            "tools": [release_run],
+            "dry_run": True,
+            "cheap_caller": default_llm_caller(),
+            "frontier_caller": default_llm_caller(),
+            "escalate_predicate": lambda call: False,
+            "logging_sink": receipts.append,
+        },
+    )
+    assert {out.status for out in (sweep, triaged, shipping)} == {"done"} and receipts
+
+
+async def test_agent_budget():
+    assert w.agent_budget("repair", {"max": 24})["max"] == 24
+    budget = w.agent_budget("adaptive", {"initial": 2, "max": 6})
+    out = await w.agent_loop("go", model=scripted("ok"), iteration_budget=budget)
+    assert out.status == "done"
+
+
+async def test_done_judge_cadence():
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {
+            "model": scripted(then="ok ##DONE##"),
+            "loop_until_done": True,
+            "done_judge": {
+                "model": scripted(DONE),
+                "cadence": {"every": 5, "when": "always", "max_invocations": 3},
+            },
+        },
+    )
+    assert result.status == "done"
+
+
+async def test_context_callback():
+    def hide_old_assistant_turns(ctx: Any) -> Any:
+        kept: list[Any] = []
+        latest_assistant = None
+        for message in ctx.visible_messages:
+            if message.role == "assistant":
+                latest_assistant = message
+            else:
+                kept.append(message)
+        if latest_assistant is not None:
+            kept.append(latest_assistant)
+        return {"messages": kept}
+
+    model = scripted("One.", "Two.", "Three. ##DONE##")
+    result = await w.agent_loop(
+        TASK,
+        "You are a coding assistant.",
+        {"model": model, "loop_until_done": True, "context_callback": hide_old_assistant_turns},
+    )
+    assert result.status == "done"
+    roles = [message.role for message in model.requests[-1].messages]
+    assert roles.count("assistant") == 1
+
+
+async def test_post_turn_callback():
+    def finalize_after_read(turn: Any) -> Any:
+        if "read_file" in turn.session_successful_tools:
+            return {
+                "message": "You have the required file evidence. Produce the final answer now.",
+                "llm_options": {"tool_choice": "none"},
+            }
+        return ""
+
+    model = scripted(call("read_file", path="a"), "It says so.")
+    out = await w.agent_loop(
+        "go", model=model, tools=[read_file], post_turn_callback=finalize_after_read
+    )
+    assert out.status == "done"
+    assert model.requests[-1].frame.settings.tool_choice == "none"
+
+
+async def test_retry():
+    model = scripted(w.Overloaded("busy"), w.Overloaded("busy"), "Done. ##DONE##")
+    caller = with_retry({"max_attempts": 3, "backoff": "none", "backoff_ms": 0})(
+        default_llm_caller()
+    )
+    result = await w.agent_loop(
+        TASK,
+        "You are a coding assistant.",
+        {
+            "model": model,
+            "loop_until_done": True,
+            "max_iterations": 30,
+            "max_nudges": 5,
+            "llm_caller": caller,
+        },
+    )
+    assert "Done." in result.text
+
+
+async def test_skill():
+    ship = w.skill_define(
+        "ship",
+        {
+            "description": "Ship a production release",
+            "when_to_use": "User says ship/release/deploy",
+            "paths": ["infra/**", "Dockerfile"],
+            "allowed_tools": ["deploy_service"],
+            "prompt": "Follow the deploy runbook. One command at a time.",
+        },
+    )
+    model = scripted("Shipped.")
+    result = await w.agent_loop(
+        "Ship the new release to production",
+        "You are a staff deploy engineer.",
+        {
+            "model": model,
+            "tools": [deploy_service, edit],
+            "skills": ship,
+            "working_files": ["infra/terraform/cluster.tf"],
+        },
+    )
+    assert result.status == "done"
+    assert "Follow the deploy runbook." in (model.requests[0].system or "")
+    assert [tool.name for tool in model.requests[0].frame.tools] == ["deploy_service"]
+
+
+@pytest.mark.parametrize("options", [{"approval_policy": {"rules": [{"deny": "edit"}]}}])
+async def test_permission_denials_are_structured_results(options: Any):
+    model = scripted(call("edit", path="a"), "ok")
+    out = await w.agent_loop("go", model=model, tools=[edit], **options)
+    assert '"error": "permission_denied"' in out.tool_calls[0].result.replace('":"', '": "')
