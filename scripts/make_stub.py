@@ -1,7 +1,7 @@
 """Write the names of the package and of its topics from the table in `windlass/__init__.py`.
 
 `__init__.pyi` is what type checkers see of the package; the `__init__.py` of a topic (`windlass.audit`) loads its
-names when they are used. Run it after a change to the table: `python scripts/make_stub.py`; `--check` only looks.
+names when they are used; `docs/reference/names.md` lists them. Run it after a change to the table: `python scripts/make_stub.py`; `--check` only looks.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import windlass  # noqa: E402
 
 SOURCE = ROOT / "src" / "windlass"
 STUB = SOURCE / "__init__.pyi"
+PAGE = ROOT / "docs" / "reference" / "names.md"
 #: Packages without a page of their own, and the topic that has their names.
 _TOPIC_OF: Final = {
     "engine": "agents",
@@ -81,15 +82,48 @@ def write_topic(topic: str, homes: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_page() -> str:
+    """Write the page of names by topic."""
+    lines = [
+        "# Names by topic",
+        "",
+        "Every public name is imported from `windlass`: `from windlass import Agent, Rule`. `dir(windlass)` and the",
+        "completion of a REPL show only the names that most programs use. The packages below have all names of their",
+        "topic: `from windlass.audit import AuditEntry` is the same as `from windlass import AuditEntry`.",
+        "",
+        "In an editor, `w.Agent(` completes all options with their types. In a terminal, `help(w.Agent)` lists them.",
+        "",
+        "## Every day",
+        "",
+        ", ".join(f"`{name}`" for name in windlass.__all__) + ".",
+        "",
+        "## By topic",
+        "",
+        "| package | its names |",
+        "|---|---|",
+    ]
+    topics = read_topics()
+    homes = read_homes()
+    for topic in sorted({*topics, *_OWN_LIST, "errors", "messages", "usage"} - {"testing"}):
+        own = [name for name, home in homes.items() if home.partition(".")[0] == topic]
+        names = sorted(topics.get(topic, own), key=str.lower)
+        lines.append(f"| `windlass.{topic}` | {', '.join(f'`{name}`' for name in names)} |")
+    lines += [
+        "| `windlass.testing` | [scripted models and other tools for tests](../guides/testing.md) |",
+        "| `windlass.sync` | the async functions in a blocking form: `windlass.sync.llm_call(…)` |",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Write the files, or say which are out of date."""
-    written = {STUB: write_stub()}
+    written = {STUB: write_stub(), PAGE: write_page()}
     for topic, homes in read_topics().items():
         written[SOURCE / topic / "__init__.py"] = write_topic(topic, homes)
     stale = 0
     for path, text in written.items():
-        text = format_source(text, path)
-        if path.read_text("utf-8") == text:
+        text = text if path.suffix == ".md" else format_source(text, path)
+        if path.exists() and path.read_text("utf-8") == text:
             continue
         stale += 1
         if "--check" in sys.argv:

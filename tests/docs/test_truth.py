@@ -55,7 +55,8 @@ def table(name: str, heading: str) -> dict[str, list[str]]:
 
 
 def test_every_public_name_is_on_some_page():
-    words = set(re.findall(r"\w+", "\n".join(path.read_text() for path in pages())))
+    written = [path for path in pages() if path.name != "names.md"]  # which lists all of them
+    words = set(re.findall(r"\w+", "\n".join(path.read_text() for path in written)))
     assert [name for name in [*windlass._HOME, *windlass._MODULES] if name not in words] == []
 
 
