@@ -165,7 +165,6 @@ OPTIONS: Final[dict[str, str]] = {
 RESULTS: Final[dict[str, str]] = {
     "answer": "output final_text text",
     "content": "output final_text text",
-    "data": "output final_text text",
     "final_answer": "output final_text text",
     "final_output": "output final_text text",
     "response": "output final_text text",

@@ -175,7 +175,8 @@ FOREIGN = (
         "AttributeError: AgentResult has no 'final_output'; use 'output'",
     ),
     Mistake(
-        '(await agent.run("Hi.")).data', "AttributeError: AgentResult has no 'data'; use 'output'"
+        '(await agent.run("Hi.")).structured_response',
+        "AttributeError: AgentResult has no 'structured_response'; use 'output'",
     ),
     Mistake('agent.run_stream("Hi.")', "AttributeError: Agent has no 'run_stream'; use 'stream'"),
     Mistake(
