@@ -31,6 +31,7 @@ def check_change(source: Source, edits: Sequence[SpanEdit], *, outline: bool = T
     fault = _new_faults(source, after, ordered)
     if fault:
         shown = "\n".join([after.show_fault(one) for one in fault[:_SHOWN]])
+        shown += _show_faults_of_text(source, ordered)
         raise EditRefused(
             "syntax",
             f"refused: {source.path or 'the file'} would have {_count(after.faults)} after this change "
@@ -39,6 +40,15 @@ def check_change(source: Source, edits: Sequence[SpanEdit], *, outline: bool = T
     if outline and not source.faults:
         _check_outline(source, after, ordered)
     return after
+
+
+def _show_faults_of_text(source: Source, edits: Sequence[SpanEdit]) -> str:
+    """Show what is wrong in the new text alone: in the file, an open bracket shows far away."""
+    if len(edits) != 1 or source.language.name not in ("python", "go", "rust"):
+        return ""  # a part of a class or a list is no file in the other languages
+    alone = Source(edits[0].text.strip(), source.language)
+    shown = [alone.show_fault(one) for one in alone.faults[:_SHOWN]]
+    return "\nIn the new text alone:\n" + "\n".join(shown) if shown else ""
 
 
 def has_new_faults(source: Source, edits: Sequence[SpanEdit]) -> bool:
