@@ -144,8 +144,8 @@ async def test_a_function_that_answers_nonsense_is_told_so():
     assert out.status == "failed" and "verify_completion answers" in out.error["message"]
 
 
-@pytest.mark.parametrize("value", [7, [], ["pytest"], "yes"])
-async def test_what_is_no_function_is_refused_before_any_call(value: Any):
+@pytest.mark.parametrize("value", [7, [], [7], "", " ", ["true", 7]])
+async def test_what_is_no_function_and_no_command_is_refused_before_any_call(value: Any):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match="verify_completion is a function"):
         await w.agent_loop("go", model=model, verify_completion=value)
