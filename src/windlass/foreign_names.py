@@ -295,6 +295,8 @@ NAMES: Final[dict[str, str]] = {
     "StateGraph": "Agent: a loop needs no graph",
     "interrupt": "Suspend: or approval_policy, for tools that wait for a person",
     "Command": "Allow: agent.resume(session_id, decisions={call_id: w.Allow()})",
+    "input_guardrail": "Agent: a guardrail is a function, as in w.Agent(…, input_guardrails=[check])",
+    "output_guardrail": "Agent: a guardrail is a function, as in w.Agent(…, output_guardrails=[check])",
     "AgentHooks": "Policy",
     "RunHooks": "Policy",
     "AgentMiddleware": "Policy",

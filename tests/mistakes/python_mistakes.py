@@ -203,6 +203,22 @@ FOREIGN = (
 )
 WRONG_TYPES = (
     Mistake(
+        'w.Agent(model, input_guardrails="no secrets")',
+        "ConfigError: input_guardrails are functions of the text, or of the text and ctx, not 'no secrets'",
+    ),
+    Mistake(
+        '@w.tool(requires_approval="yes")\ndef pay(amount: int) -> int: ...',
+        "ConfigError: tool 'pay': requires_approval is True, False or a function (args) or (args, ctx), not 'yes'",
+    ),
+    Mistake(
+        'w.Agent(model, require_successful_tools=["ad"], tools=[add]).plan',
+        "ConfigError: require_successful_tools names 'ad', which no tool is; did you mean 'add'?",
+    ),
+    Mistake(
+        "class Careful(w.Policy):\n    async def before_tol(self, run, call): ...",
+        "ConfigError: policy 'Careful' has no moment 'before_tol'; did you mean 'before_tool'? The name of a method of your own may begin with an underscore",
+    ),
+    Mistake(
         'w.Agent(model, max_turns="three")',
         "ConfigError: max_turns is a whole number of at least 1, not 'three'",
     ),
