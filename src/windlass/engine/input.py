@@ -25,10 +25,17 @@ _QUESTION = Message("user", (Text("?"),))
 
 
 def parse_prompt(prompt: object) -> tuple[Message, ...]:
-    """Parse the messages of a prompt; halves of characters are replaced.
+    """Parse the messages of a prompt, and refuse pictures that are bare paths or addresses.
 
     `parse_prompt("hi")`, `parse_prompt([{"role": "user", "content": "hi"}])`
     """
+    messages = read_prompt(prompt)
+    check_media(messages)
+    return messages
+
+
+def read_prompt(prompt: object) -> tuple[Message, ...]:
+    """Convert a prompt to messages; halves of characters are replaced."""
     if type(prompt) is str:
         return (Message("user", (Text(clean(prompt)),)),)
     try:
@@ -41,7 +48,6 @@ def parse_prompt(prompt: object) -> tuple[Message, ...]:
             f"a prompt is text, a Message, {{'role': …, 'content': …}} or a list of them, "
             f"not {safe_repr(prompt)}: {why}"
         ) from error
-    check_media(messages)
     return messages
 
 
@@ -57,7 +63,13 @@ def parse_run_prompt(prompt: object, session_id: str | None) -> tuple[Message, .
     """Parse the prompt of a run, which may begin with no open call."""
     if type(prompt) is str and prompt.isascii():
         return (Message("user", (Text(prompt),)),)
-    messages = parse_prompt(prompt)
+    messages = read_prompt(prompt)
+    check_media(messages)
+    return check_history(messages, session_id)
+
+
+def check_history(messages: tuple[Message, ...], session_id: str | None) -> tuple[Message, ...]:
+    """Return messages that a run may begin with, or refuse them."""
     if len(messages) == 1 and messages[0].role == "user":
         return messages
     if not messages and session_id is None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from windlass.access.addresses import Address, fits_url, parse_address
-from windlass.engine.input import parse_run_prompt
+from windlass.engine.input import check_history, read_prompt
 from windlass.errors import ConfigError, error_text
 from windlass.messages import Block, Document, Image, Message, Text, ToolResult
 from windlass.server.refusal import refuse
@@ -39,7 +39,8 @@ class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, given: object) -> None:
         """Refuse an input that holds anything else."""
         try:
-            messages = parse_run_prompt(given, None)
+            # what a client sends as a picture has rules of its own, below
+            messages = check_history(read_prompt(given), None)
         except ConfigError as error:
             raise refuse(error_text(error)) from None
         if len(messages) > self.max_messages:
