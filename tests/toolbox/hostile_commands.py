@@ -21,7 +21,9 @@ from typing import NamedTuple
 from tests.toolbox.hostile_paths import SECRET, snapshot
 
 SECRET_TEXT = SECRET.decode()
-MARK = "977431"  # seconds of a sleep: how processes of these commands are recognised
+MARK = str(
+    977_000_000 + os.getpid()
+)  # seconds of a sleep: how processes of these commands are known
 
 #: What is done to a file or folder outside; `{t}` is the target, `{d}` its folder.
 ON_FILES = (
@@ -122,7 +124,7 @@ _CALLS = {  # by number on x86-64; the names are looked up for aarch64
     "kill parent": "os.kill(os.getppid(), 9) if os.getppid() > 1 and os.readlink('/proc/self') != str(os.getpid()) else 1/0",
     # bubblewrap's own first process may be held up by the command, which then hurts only itself
     "ptrace supervisor": "os.environ['LEVEL'] == 'isolated' and 1 / 0; call(101, 16, 1, 0, 0)",
-    "read supervisor": "os.environ['LEVEL'] == 'isolated' and 1 / 0; os.listdir('/proc/1/fd')",
+    "read supervisor": "os.environ['LEVEL'] == 'isolated' and 1 / 0; [os.readlink(f'/proc/1/fd/{{n}}') for n in os.listdir('/proc/1/fd')]",
     "setuid": "os.setuid(12345)",
     "setgroups": "os.setgroups([0, 4])",
     "chown": "os.chown('a.txt', 12345, 12345)",
@@ -144,7 +146,8 @@ _PROC = (
     "echo x > /proc/{victim}/comm && echo ESCAPED",
     "kill -9 {victim} && echo ESCAPED",
     "kill -9 1; kill -STOP 1; kill -9 -1; sleep {mark} &",
-    "cat /proc/1/environ /proc/1/mem 2>/dev/null | head -c 1 | grep -q . && echo ESCAPED",
+    # bubblewrap's first process has the environment of the command
+    "if [ $LEVEL != isolated ]; then cat /proc/1/environ /proc/1/mem | head -c 1 | grep -q . && echo ESCAPED; fi",
     "kill -9 {warden} && echo ESCAPED",
     "kill -STOP {owner} && echo ESCAPED",
     "env",

@@ -197,9 +197,10 @@ def try_path(workspace: Workspace, path: str) -> Counter[str]:
     except PathRefused:
         pass
     try:
-        write_atomically(workspace, path, b"hostile")
+        written = write_atomically(workspace, path, b"hostile")
         happened["written"] += 1
-        workspace.remove(path)
+        if written.created:
+            workspace.remove(path)
     except PathRefused:
         pass
     try:

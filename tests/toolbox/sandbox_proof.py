@@ -97,7 +97,9 @@ def _prove_descriptors() -> int:
             watched = ("self", str(launcher._shared.pid))
             before = [len(os.listdir(f"/proc/{one}/fd")) for one in watched]
             for _ in range(CALLS):
-                command = await session.start("setsid sleep 977431 & true", lambda _: None)
+                command = await session.start(
+                    f"setsid sleep {hostile_commands.MARK} & true", lambda _: None
+                )
                 await command.wait()
                 session.forget(command)
             after = [len(os.listdir(f"/proc/{one}/fd")) for one in watched]

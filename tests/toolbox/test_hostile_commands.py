@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,13 +184,9 @@ async def test_sandbox_of_root_has_no_capabilities(tmp_path: Path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-async def test_sandbox_of_root_runs_as_the_owner_of_the_workspace(tmp_path: Path):
+async def test_sandbox_of_root_runs_as_the_owner_of_the_workspace(open_folder: Path):
     need("workspace")
-    os.chmod(tmp_path, 0o755)
-    for above in tmp_path.parents:
-        if str(above).startswith(f"{tempfile.gettempdir()}/") and os.stat(above).st_uid == 0:
-            os.chmod(above, 0o755)
-    workspace = tmp_path / "owned"
+    workspace = open_folder / "owned"
     workspace.mkdir()
     os.chown(workspace, 12345, 12346)
     said = await _run(
@@ -248,7 +243,9 @@ async def test_sandbox_commands_leave_no_descriptor(tmp_path: Path):
         warden = launcher._shared.pid
         before = _count_descriptors(os.getpid()), _count_descriptors(warden)
         for _ in range(count):
-            command = await session.start("setsid sleep 977431 & true", lambda _: None)
+            command = await session.start(
+                f"setsid sleep {hostile_commands.MARK} & true", lambda _: None
+            )
             assert (await command.wait()).code == 0
             session.forget(command)
         assert (_count_descriptors(os.getpid()), _count_descriptors(warden)) == before

@@ -56,7 +56,18 @@ def build_arguments(
     # The outer folder first: a mount in it comes on top.
     for path, mode in sorted(folders, key=lambda one: len(one[0])):
         arguments += ["--bind" if mode == "extend" else "--ro-bind", path, path]
-    arguments += ["--bind", home, home, "--chdir", cwd, "--seccomp", "{seccomp}", "--"]
+    arguments += [
+        "--bind",
+        home,
+        home,
+        "--remount-ro",
+        "/",
+        "--chdir",
+        cwd,
+        "--seccomp",
+        "{seccomp}",
+        "--",
+    ]
     return arguments
 
 

@@ -70,6 +70,7 @@ class SandboxSession:
         self._shared: _Shared | None = None
         self._commands: set[Command] = set()
         self._launched = 0
+        self._releases: list[Future[None]] = []  # of wardens that came after a cancel
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -101,13 +102,27 @@ class SandboxSession:
                 raise SandboxFailed("the run is over; its commands ended with it")
             if self._warden is not None and self._warden.is_alive:
                 return
-            warden = await _acquire()
+            warden = await self._acquire()
             old, self._warden = self._warden, warden
             if old is not None:
                 release_warden(old)
             self._folder = _make_folders(warden.hello.base, self._owner())
             self._close_ruleset()  # of a warden that was lost
             self._shared = self._share()
+
+    async def _acquire(self) -> Warden:
+        """Acquire the warden in a thread; cancelled meanwhile, another thread releases it again."""
+        found: Future[Warden] = Future()
+        found.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left
+        Thread(target=_acquire_into, args=(found,), name="windlass-warden").start()
+        try:
+            return await asyncio.wrap_future(found)
+        except asyncio.CancelledError:
+            released: Future[None] = Future()
+            released.set_running_or_notify_cancel()
+            self._releases.append(released)
+            Thread(target=_release_from, args=(found, released), name="windlass-warden").start()
+            raise
 
     def _owner(self) -> os.stat_result | None:
         """Return the status of the workspace if root works in somebody else's; else None."""
@@ -208,6 +223,8 @@ class SandboxSession:
     async def close(self) -> None:
         """Kill what still runs, wait until it is gone, and remove the private folders."""
         self._closed = True
+        for released in self._releases:
+            await asyncio.wrap_future(released)
         async with self._opening:
             for command in self._commands:
                 command.kill()
@@ -244,28 +261,17 @@ async def close_session(run: object) -> None:
         await found.close()
 
 
-async def _acquire() -> Warden:
-    """Acquire the warden in a thread; cancelled meanwhile, the thread releases it again."""
-    found: Future[Warden] = Future()
-    found.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left
-
-    def acquire() -> None:
-        try:
-            found.set_result(acquire_warden())
-        except BaseException as error:
-            found.set_exception(error)
-
-    Thread(target=acquire, name="windlass-warden").start()
+def _acquire_into(found: Future[Warden]) -> None:
     try:
-        return await asyncio.wrap_future(found)
-    except asyncio.CancelledError:
-        Thread(target=_release, args=(found,), name="windlass-warden").start()
-        raise
+        found.set_result(acquire_warden())
+    except BaseException as error:
+        found.set_exception(error)
 
 
-def _release(found: Future[Warden]) -> None:
+def _release_from(found: Future[Warden], released: Future[None]) -> None:
     if found.exception() is None:
         release_warden(found.result())
+    released.set_result(None)
 
 
 def _end(warden: Warden, folder: str) -> None:
