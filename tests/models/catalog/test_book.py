@@ -86,8 +86,8 @@ def test_ways_to_carry_a_key(toml: Write) -> None:
 def test_tiers(toml: Write) -> None:
     assert made(tier="small") == made("small") == ("anthropic", "claude-haiku-4-5")
     assert made(None, "openai", tier="small") == ("openai", "gpt-4o-mini")
-    with pytest.raises(ConfigError, match=r"set \[llm.tiers.ollama\] frontier"):
-        made(None, "ollama", tier="frontier")
+    with pytest.raises(ConfigError, match=r"set \[llm.tiers.local\] frontier"):
+        made(None, "local", tier="frontier")
     with pytest.raises(ConfigError, match="did you mean 'small'"):
         made(tier="smal")
     with pytest.raises(ConfigError, match="give one of the two"):
