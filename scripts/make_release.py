@@ -22,7 +22,13 @@ ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 README_RUNNER = ROOT / "scripts" / "run_readme.py"
 # What shows that an extra is there: the package that it brings.
-PROOFS = {"bedrock": "botocore", "postgres": "asyncpg", "otel": "opentelemetry.sdk"}
+PROOFS = {
+    "bedrock": "botocore",
+    "postgres": "asyncpg",
+    "otel": "opentelemetry.sdk",
+    "edit": "tree_sitter",
+    "edit-patterns": "ast_grep_py",
+}
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
