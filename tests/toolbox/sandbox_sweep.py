@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,12 @@ def run_until(how: How, at: int, workspace: str, mark: str) -> int:
             loop.run_until_complete(tasks[0])
         except (asyncio.CancelledError, w.Aborted):
             pass
+        # The end of a run may outlast a cancelled call by a moment, as it would in a server.
+        if rest := asyncio.all_tasks(loop):
+            loop.run_until_complete(asyncio.wait(rest, timeout=SECONDS))
+        for thread in threading.enumerate():
+            if thread.name == "windlass-warden":
+                thread.join(SECONDS)
         loop.run_until_complete(loop.shutdown_default_executor())
         return loop.steps
     finally:
