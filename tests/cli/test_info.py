@@ -77,6 +77,12 @@ def test_version(windlass):
     assert windlass("--version").stdout == f"windlass {__version__}\n"
 
 
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "windlass", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == (f"windlass {__version__}\n", 0)
+
+
 @pytest.mark.parametrize(
     "command",
     [

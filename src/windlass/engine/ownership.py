@@ -20,6 +20,7 @@ from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import JournalEntry, RunStarted, SessionOpened
 from windlass.json_types import as_given
 from windlass.store.base import SessionInfo, Store
+from windlass.store.open import Address, check_address
 
 #: What a caller does with a session; a role grants it as `agent_session.<action>`.
 SessionAction: TypeAlias = Literal[
@@ -102,10 +103,12 @@ class SessionScope(NamedTuple):
     caller: Caller | None
 
     @classmethod
-    def current(cls, store: Store | None, caller: Caller | None) -> SessionScope:
+    def current(cls, store: Address | None, caller: Caller | None) -> SessionScope:
         """Return the scope in the current environment, on the store given or that environment's."""
         environment = current_environment()
-        return cls(environment, environment.store if store is None else store, caller)
+        address = check_address("store", store)
+        home = environment.store if address is None else environment.store_at(address)
+        return cls(environment, home, caller)
 
     async def find(self, session_id: str, action: SessionAction) -> str:
         """Return the store's id of a session that the caller may use so."""

@@ -24,6 +24,7 @@ from windlass.options.checks import (
 )
 from windlass.options.group import AGENTS, EVERYWHERE, LOOPS, Door, Flag, Option, OptionGroup
 from windlass.store.base import Store
+from windlass.store.open import check_address
 
 _LOOP_OR_RUN: Final[frozenset[Door]] = frozenset({"loop", "run"})
 _LOOP_OR_CALL: Final[frozenset[Door]] = frozenset({"loop", "call"})
@@ -43,16 +44,6 @@ def _check_caller(name: str, value: Any) -> Caller | None:
         raise ConfigError(f"a caller's roles are a tuple of texts, not {safe_repr(roles)}")
     for role in cast("Sequence[object]", roles):
         text("a caller's role", role)
-    return value
-
-
-def _check_store(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, (str, os.PathLike)):
-        return cast("Any", value)
-    if isinstance(value, type) or not callable(getattr(value, "open", None)):
-        raise ConfigError(
-            f"{name} is 'memory:', 'sqlite:///name.db' or a store, not {safe_repr(value)}"
-        )
     return value
 
 
@@ -83,7 +74,7 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
     store: Annotated[
         str | os.PathLike[str] | Store | None,
         Option(
-            _check_store,
+            check_address,
             scope="run",
             flags=(
                 Flag(metavar="URL|FILE", note="Default: .windlass/sessions.db of the project."),

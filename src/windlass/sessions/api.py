@@ -43,7 +43,8 @@ from windlass.json_types import JsonObject, as_given
 from windlass.messages import Message
 from windlass.policies.scratchpad.inbox import standing
 from windlass.policies.scratchpad.pad import as_data
-from windlass.store.base import InboxKind, SessionInfo, Store
+from windlass.store.base import InboxKind, SessionInfo
+from windlass.store.open import Address
 from windlass.store.view import ViewFold, messages_of, whole
 
 _OF_CALLERS: Final = ("steer", "follow_up", "cancel", "suspend", "resume")
@@ -82,7 +83,7 @@ async def agent_session_open(
     *,
     metadata: JsonObject | None = None,
     parent_id: str | None = None,
-    store: Store | None = None,
+    store: Address | None = None,
     caller: Caller | None = None,
 ) -> Session:
     """Create the session if it does not exist; opening it again changes nothing.
@@ -118,7 +119,7 @@ async def agent_session_open(
 
 
 async def agent_session_read(
-    id: str, *, store: Store | None = None, caller: Caller | None = None
+    id: str, *, store: Address | None = None, caller: Caller | None = None
 ) -> Session:
     """Read a stored session: `(await agent_session_read("review")).messages`.
 
@@ -129,7 +130,7 @@ async def agent_session_read(
 
 
 async def agent_session_list(
-    *, store: Store | None = None, caller: Caller | None = None
+    *, store: Address | None = None, caller: Caller | None = None
 ) -> list[SessionInfo]:
     """List all sessions, the latest first; with `caller`, those that he may read."""
     scope = SessionScope.current(store, caller)
@@ -138,7 +139,7 @@ async def agent_session_list(
 
 
 async def agent_session_reset(
-    id: str, *, store: Store | None = None, caller: Caller | None = None
+    id: str, *, store: Address | None = None, caller: Caller | None = None
 ) -> None:
     """Remove all messages from the view; the id and the record stay.
 
@@ -154,7 +155,7 @@ async def agent_session_reset(
 
 
 async def agent_session_trim(
-    id: str, keep_last: int, *, store: Store | None = None, caller: Caller | None = None
+    id: str, keep_last: int, *, store: Address | None = None, caller: Caller | None = None
 ) -> int:
     """Keep the last `keep_last` messages in the view; return how many were kept.
 
@@ -179,7 +180,7 @@ async def agent_session_fork(
     id: str,
     new_id: str | None = None,
     *,
-    store: Store | None = None,
+    store: Address | None = None,
     caller: Caller | None = None,
 ) -> Session:
     """Create a session with the same history, up to its last answered call.
@@ -199,7 +200,7 @@ async def agent_session_fork_at(
     n: int,
     new_id: str | None = None,
     *,
-    store: Store | None = None,
+    store: Address | None = None,
     caller: Caller | None = None,
 ) -> Session:
     """Create a session with the first `n` messages, or fewer where the n-th calls tools.
@@ -219,7 +220,7 @@ async def agent_session_remind(
     id: str,
     reminder: Reminder | str,
     *,
-    store: Store | None = None,
+    store: Address | None = None,
     caller: Caller | None = None,
 ) -> None:
     """Remind the model that works on the session, or will: from its next request on.
@@ -242,7 +243,7 @@ async def agent_session_post(
     kind: InboxKind,
     payload: Any = None,
     *,
-    store: Store | None = None,
+    store: Address | None = None,
     caller: Caller | None = None,
 ) -> str:
     """Post an item to a session's inbox in a caller's name; return the item's id.
@@ -268,7 +269,7 @@ async def agent_session_post(
 
 
 async def agent_session_close(
-    id: str, *, store: Store | None = None, caller: Caller | None = None
+    id: str, *, store: Address | None = None, caller: Caller | None = None
 ) -> bool:
     """Remove the session and everything recorded of it; False when there was none.
 

@@ -41,7 +41,8 @@ from windlass.loop.resume_input import (
     keep_answer,
 )
 from windlass.store.answers import HOST
-from windlass.store.base import InboxItem, Store
+from windlass.store.base import InboxItem
+from windlass.store.open import Address
 
 
 class PendingApproval(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ class NoSuchApproval(WindlassError, KeyError):
 
 
 async def approvals(
-    store: Store | None = None,
+    store: Address | None = None,
     session_id: str | None = None,
     *,
     caller: Caller | None = None,
@@ -110,7 +111,7 @@ async def approve(
     by: Caller | None = None,
     reason: str | None = None,
     scope: AnswerScope = "once",
-    store: Store | None = None,
+    store: Address | None = None,
 ) -> None:
     """Approve one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
 
@@ -126,7 +127,7 @@ async def deny(
     reason: str | None = None,
     by: Caller | None = None,
     scope: AnswerScope = "once",
-    store: Store | None = None,
+    store: Address | None = None,
 ) -> None:
     """Deny calls; the model is told why: `await w.deny(pending.id, reason="too much")`.
 
@@ -143,7 +144,7 @@ async def answer(
     name: str | None = None,
     reason: str | None = None,
     scope: AnswerScope = "once",
-    store: Store | None = None,
+    store: Address | None = None,
 ) -> None:
     """Answer questions; `name` is recorded where the host answers for somebody.
 

@@ -11,13 +11,13 @@ from windlass.events import PlanApproved
 from windlass.loop.resume_input import check_by, name_of_answerer
 from windlass.options.checks import number
 from windlass.policies.preview.plan import EffectPlan, at_rest, plan_in
-from windlass.store.base import Store
+from windlass.store.open import Address
 
 _seconds = number(0.001)
 
 
 async def plan_of(
-    session_id: str, *, store: Store | None = None, caller: Caller | None = None
+    session_id: str, *, store: Address | None = None, caller: Caller | None = None
 ) -> EffectPlan:
     """Return the plan of a session with `dry_run="plan"`: `await w.plan_of("s1")`."""
     scope = SessionScope.current(store, caller)
@@ -34,7 +34,7 @@ async def approve_plan(
     by: Caller | None = None,
     name: str | None = None,
     expires_in: float | None = LASTS,
-    store: Store | None = None,
+    store: Address | None = None,
 ) -> EffectPlan:
     """Approve all effects of a plan, or of the session that made it; return the plan.
 

@@ -31,13 +31,14 @@ from windlass.policies.scratchpad.inbox import (
 )
 from windlass.policies.scratchpad.pad import Scratch, as_data, read_pad
 from windlass.store.base import Store
+from windlass.store.open import Address
 
 _OPTIONS: Final = {"expected_version": optional(number(0, whole=True))}
 _TRIES: Final = 40  # waits for a session whose journal is held for a moment
 
 
 async def agent_session_scratchpad(
-    id: str, *, store: Store | None = None, caller: Caller | None = None
+    id: str, *, store: Address | None = None, caller: Caller | None = None
 ) -> JsonObject | None:
     """Return the session's scratchpad, including pending edits; None if it has none.
 
@@ -56,7 +57,7 @@ async def agent_session_set_scratchpad(
     pad: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
     *,
-    store: Store | None = None,
+    store: Address | None = None,
     caller: Caller | None = None,
 ) -> int:
     """Replace the session's pad; return its new version.
@@ -80,7 +81,7 @@ async def agent_session_clear_scratchpad(
     id: str,
     options: Mapping[str, Any] | None = None,
     *,
-    store: Store | None = None,
+    store: Address | None = None,
     caller: Caller | None = None,
 ) -> int:
     """Clear the session's pad; return the new version. The next run begins a new one.

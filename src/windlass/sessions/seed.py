@@ -13,7 +13,7 @@ import msgspec
 from windlass import seams
 from windlass.engine.environment import current_environment
 from windlass.engine.input import parse_prompt
-from windlass.engine.ownership import check_session_id
+from windlass.engine.ownership import SessionScope, check_session_id
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import Reshaped
 from windlass.files import LARGEST_EXPORT, read_regular
@@ -29,6 +29,7 @@ from windlass.options.checks import (
 )
 from windlass.sessions.api import Session, agent_session_read
 from windlass.store.base import Store
+from windlass.store.open import Address
 
 _CHECKS: Final[JsonObject] = {
     "provider": optional(text),
@@ -49,7 +50,7 @@ async def agent_session_seed_from_jsonl(
     path: str | os.PathLike[str],
     options: Mapping[str, Any] | None = None,
     *,
-    store: Store | None = None,
+    store: Address | None = None,
 ) -> Session:
     """Create a session with the history of an `llm_transcript.jsonl`.
 
@@ -78,10 +79,10 @@ async def agent_session_seed_from_jsonl(
     if not messages:
         raise ConfigError(f"nothing of {path} is left to begin a session with")
     environment = current_environment()
-    store = store or environment.store
+    home = SessionScope.current(store, None).home
     name = chosen.get("new_id") or seams.new_id("session")
-    await _must_be_new(store, name)
-    await check_session_id(environment, store, name)
+    await _must_be_new(home, name)
+    await check_session_id(environment, home, name)
     source: JsonObject = {
         "file": Path(path).name,
         "provider": recorded.provider,
@@ -89,12 +90,12 @@ async def agent_session_seed_from_jsonl(
     }
     if chosen.get("drop_tool_calls") or most is not None:
         source["partial"] = True  # what was read before is not known
-    journal = await store.open(name, metadata=environment.redact({"seeded_from": source}))
+    journal = await home.open(name, metadata=environment.redact({"seeded_from": source}))
     try:
         journal.append(environment.redact(Reshaped(0, 0, tuple(messages), "seed")))
     finally:
         await journal.close()
-    return await agent_session_read(name, store=store)
+    return await agent_session_read(name, store=home)
 
 
 async def _must_be_new(store: Store, name: str) -> None:

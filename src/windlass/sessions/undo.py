@@ -41,6 +41,7 @@ from windlass.sessions.effects import (
     elsewhere,
 )
 from windlass.store.base import Journal, Store
+from windlass.store.open import Address
 from windlass.toolbox.registry import replace_names
 from windlass.tools.function import as_tools
 from windlass.tools.handlers import is_async, own
@@ -58,7 +59,7 @@ async def undoable(
     tools: Sequence[Any] | None = None,
     caller: Caller | None = None,
     deps: Any = None,
-    store: Store | None = None,
+    store: Address | None = None,
 ) -> list[UndoStep]:
     """List a session's effects, the newest first, with what each undo does or why it cannot.
 
@@ -80,7 +81,7 @@ async def undo(
     name: str | None = None,
     caller: Caller | None = None,
     deps: Any = None,
-    store: Store | None = None,
+    store: Address | None = None,
     force: bool = False,
 ) -> list[UndoStep]:
     """Undo a session's effects, or those of some calls: `await w.undo("s1", by=…)`.
@@ -131,7 +132,7 @@ class _Undoing:
         tools: Sequence[Any] | None,
         caller: Caller | None,
         deps: Any,
-        store: Store | None,
+        store: Address | None,
         by: str,
     ) -> _Undoing:
         scope = SessionScope.current(store, caller)

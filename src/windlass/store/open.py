@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, cast
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from windlass.config import sections
-from windlass.errors import ConfigError, nearest
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 
@@ -27,6 +27,17 @@ Address: TypeAlias = Union[str, "os.PathLike[str]", Store]
 
 _shared: dict[str, SqliteStore | PostgresStore] = {}
 _sharing = threading.Lock()
+
+
+def check_address(name: str, value: Any) -> Address | None:
+    """Return the address of a store, or the store itself; `ConfigError` for anything else."""
+    if value is None or isinstance(value, (str, os.PathLike)):
+        return cast("Address | None", value)
+    if isinstance(value, type) or not callable(getattr(value, "open", None)):
+        raise ConfigError(
+            f"{name} is 'memory:', 'sqlite:///name.db' or a store, not {safe_repr(value)}"
+        )
+    return cast("Store", value)
 
 
 def open_store(
