@@ -19,7 +19,8 @@ async def add(a: int, b: int) -> int:
 
 def agent(*replies: Any, **options: Any) -> tuple[w.Agent[Any, str], Any]:
     model = scripted(*replies)
-    return w.Agent(model, **{"tools": [add], "system": "Add.", **options}), model
+    tools, system = options.pop("tools", [add]), options.pop("system", "Add.")
+    return w.Agent(model, tools=tools, system=system, **options), model
 
 
 async def test_agents_alike_ask_each_its_own_model():

@@ -180,6 +180,7 @@ class SharedStoreKit(StoreKit):
             with pytest.raises(SessionHeld, match="'s'.*take_over") as caught:
                 await two.open("s")
             holder = caught.value.holder
+            assert holder is not None
             assert (holder.pid, holder.caller) == (os.getpid(), "ann")
             assert caught.value.last_active == (await two.info("s")).updated_at
             assert (await two.info("s")).state == "alive"

@@ -218,8 +218,9 @@ class StoreKit(AnswersKit, BooksKit):
             await add(stale, note(1))
             with pytest.raises(SessionHeld) as caught:
                 await store.open("s")
-            assert caught.value.holder.pid == os.getpid()
-            assert caught.value.holder.caller == "ann"
+            holder = caught.value.holder
+            assert holder is not None
+            assert (holder.pid, holder.caller) == (os.getpid(), "ann")
             assert caught.value.last_active > 0
             stale.append(note(2))  # on its way, and not handed on
             winner = await store.open("s", take_over=True)
