@@ -236,7 +236,7 @@ def test_resume_of_nothing(windlass, project: Path):
         (("run", "  "), "the TASK is empty (see: windlass run --help)"),
         (("run", "x", "--stream"), "--stream goes with --json"),
         (("run", "x", "--max-turns", "0"), "Invalid value for '--max-turns'"),
-        (("run", "x", "--modle", "y"), "No such option"),
+        (("run", "x", "--modle", "y"), "no option '--modle'; did you mean '--model'"),
         (("rnu",), "no command 'rnu'; did you mean 'run'? (see: windlass --help)"),
         (("run", "x", "-m", "claude-opus-9.9", "-p", "anthopic"), "did you mean 'anthropic'?"),
         (("run", "x", "-m", "anthropic:claude-opus-4-7"), "set ANTHROPIC_API_KEY"),

@@ -20,8 +20,8 @@ COMMANDS = (
         "windlass: error: no command 'rnu'; did you mean 'run'? (see: windlass --help)",
     ),
     Command(
-        "windlass doctor",
-        "windlass: error: no command 'doctor'; it is windlass models doctor (see: windlass --help)",
+        "windlass approve",
+        "windlass: error: no command 'approve'; it is windlass approvals approve (see: windlass --help)",
     ),
     Command(
         "windlass run",

@@ -135,7 +135,7 @@ async def test_a_budget_is_there_until_it_is_taken_away():
 async def test_a_call_that_would_cross_it_is_not_made():
     model = Priced()
     w.llm_budget(0.001)
-    with pytest.raises(w.BudgetExceeded, match="usd"):
+    with pytest.raises(w.BudgetExceeded, match=r"limit of \$0\.001"):
         await w.llm_call("a question of a few tokens", model=model)
     assert model.asked == 0 and w.llm_session_cost().call_count == 0
     assert w.llm_budget_remaining() == 0.001

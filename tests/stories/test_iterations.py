@@ -158,10 +158,15 @@ async def test_a_function_sees_the_whole_state_of_the_loop():
         turn = sum(m.role == "assistant" for m in request.messages)
         return [[call("note", text="x"), call("broken")], "draft ##DONE##", "more", "end"][turn]
 
+    @w.tool
+    def other() -> str:
+        """Do something else."""
+        return "done"
+
     out = await w.agent_loop(
         "go",
         model=scripted(then=talk),
-        tools=[note, broken],
+        tools=[note, broken, other],
         loop_until_done=True,
         done_sentinel="##DONE##",
         done_judge={"cadence": {"max_invocations": 1}},

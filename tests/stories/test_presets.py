@@ -244,7 +244,7 @@ async def test_a_budget_is_embedded_directly():
         ("repare", None, "'repair'"),
         (3, None, "a budget is"),
         ("repair", 3, "dict"),
-        ("repair", {"maximum": 3}, "'max'"),
+        ("repair", {"maximum": 3}, "it has mode, initial, max"),
         ("repair", {"initial": 30}, "more than max"),
         ("adaptive", {"max": 0}, "max"),
         ({"mode": "loose"}, None, "mode"),

@@ -24,6 +24,7 @@ from windlass.access.match import (
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.globs import match_name
 from windlass.json_types import is_mapping, is_sequence
+from windlass.options.checks import no_key
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final[tuple[Action, ...]] = ("deny", "ask", "allow")  # the strongest first
@@ -194,9 +195,7 @@ def rule_of(name: str, value: object) -> Rule:
     else:
         raise ConfigError(f"{name} says one of allow, ask and deny, or action and match")
     for stray in given:
-        known = ("action", "match", "rationale", *ACTIONS)
-        hint = nearest(stray, known) if isinstance(stray, str) else ""
-        raise ConfigError(f"{name} has no key {safe_repr(stray)}{hint}")
+        raise no_key(name, stray, ("action", "match", "rationale", *ACTIONS))
     return Rule(cast("Action", action), _match(f"{name}.match", match), why)
 
 

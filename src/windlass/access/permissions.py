@@ -14,9 +14,10 @@ import msgspec
 from windlass.access.match import CallValues, Sense, fits_arguments
 from windlass.access.paths import current_folder, is_url, read_path, relate_to
 from windlass.access.values import has_many_values, iterate_values
-from windlass.errors import ConfigError, error_text, nearest, safe_repr
+from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.globs import match_name
 from windlass.json_types import JsonObject, as_given, is_mapping, is_sequence
+from windlass.options.checks import no_key
 
 Predicate: TypeAlias = Callable[[JsonObject], Any]
 _KEYS: Final = ("arg_key", "patterns")
@@ -251,8 +252,7 @@ def _matcher(name: str, value: object) -> Matcher:
     given = value
     for key in given:
         if key not in _KEYS:
-            hint = nearest(key, _KEYS) if isinstance(key, str) else ""
-            raise ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
+            raise no_key(name, key, _KEYS)
     key = given.get("arg_key")
     if key is not None and not isinstance(key, str):
         raise ConfigError(f"{name}.arg_key is the name of an argument, not {safe_repr(key)}")

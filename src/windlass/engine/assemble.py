@@ -166,6 +166,8 @@ class _Built(msgspec.Struct, frozen=True):
 #: Plans of agents that differ in their model alone: programs make such agents again and again.
 _shared_plans: dict[tuple[object, ...], _Built] = {}
 _MOST_SHARED: Final = 256
+_NO_MODEL: Final = Model()
+_SECRETS: Final = frozenset({"api_key", "base_url", "headers"})
 
 
 def assemble(values: Values, system: str | None, door: str) -> Plan:
@@ -190,7 +192,8 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
             return built.plan
         if len(_shared_plans) >= _MOST_SHARED:
             _shared_plans.clear()
-        _shared_plans[key] = built
+        # Without its model: who holds a model holds its key, too.
+        _shared_plans[key] = msgspec.structs.replace(built, plan=built.plan.of(_NO_MODEL))
     return built.plan.of(with_tool_format(model, built.mode))
 
 
@@ -206,7 +209,7 @@ def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:
     for name, value in given.items():
         if name not in _APART:
             kind = type(value)
-            if kind not in _CONSTANT:
+            if kind not in _CONSTANT or name in _SECRETS:
                 return None
             key += (name, kind, value)
     return tuple(key)

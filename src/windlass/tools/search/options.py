@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.json_types import as_given, is_mapping, is_sequence
+from windlass.options.checks import no_key
 from windlass.tools.tool import NAME
 
 Variant: TypeAlias = Literal["bm25", "regex"]
@@ -110,8 +111,7 @@ def as_tool_search(name: str, value: object) -> ToolSearch | None:
         fields = value
         for key in fields:
             if not isinstance(key, str) or key not in ToolSearch.__struct_fields__:
-                hint = nearest(key, ToolSearch.__struct_fields__) if isinstance(key, str) else ""
-                raise ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
+                raise no_key(name, key, ToolSearch.__struct_fields__)
         return ToolSearch(**fields)
     raise ConfigError(f"{name} is True, False, 'bm25', 'regex' or a dict, not {safe_repr(value)}")
 
