@@ -28,6 +28,7 @@ from windlass.events import JournalEntry, SessionOpened
 from windlass.loop.ledger import Limits
 from windlass.loop.requests import requests_of
 from windlass.models.history import audit
+from windlass.models.wrappers.base import Holding
 from windlass.store import codec as written
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite.store import SqliteStore
@@ -454,7 +455,10 @@ def _right(out: Any, new: bool) -> None:
         getattr(w.errors, out.error["kind"], int), WindlassError
     ):
         raise AssertionError(f"it failed with {out.error}")
-    for request in out._run.model.requests:
+    model = out._run.model
+    while isinstance(model, Holding):
+        model = model.model
+    for request in model.requests:
         if problems := audit(request.messages, tail=request.tail):
             raise AssertionError(f"I1: {problems}")
 

@@ -143,7 +143,7 @@ def run_commands(spec: Spec, detector: Detector) -> list[Outcome]:
         )
         if spec.name != "folder_gone":
             detector.stores = frozenset(map(os.path.realpath, _values(words, "--store")))
-        detector.may_start = _is_demo if words[0] == "demo" else lambda _command: False
+        detector.may_start = MAY_START.get(words[0], lambda _command: False)
         faulthandler.dump_traceback_later(HANGS_AFTER, exit=True)
         result = CliRunner().invoke(cli, words, input=line.stdin)
         faulthandler.cancel_dump_traceback_later()
@@ -163,6 +163,14 @@ def _values(words: list[str], option: str) -> list[str]:
 
 def _is_demo(command: list[str]) -> bool:
     return command[0] == sys.executable and "windlass.cli.demo.child" in command
+
+
+def _is_warden(command: list[str]) -> bool:
+    warden = Path(__file__).parents[2] / "src/windlass/toolbox/sandbox/warden.py"
+    return command[:4] == [sys.executable, "-I", "-S", str(warden)]
+
+
+MAY_START = {"demo": _is_demo, "doctor": _is_warden}
 
 
 def _wrong_end(result: Any, *, debug: bool) -> list[str]:

@@ -251,7 +251,7 @@ async def test_models_that_raise(place: str, tmp_path: Path) -> None:
     for what, make in {**RAISED, **more}.items():
         if what in ("exit", "stop"):
             continue  # the process ends; a coroutine cannot raise the other
-        out = await outlive(Odd(make()), store, what, what)
+        out = await outlive(Odd(*[make() for _ in range(3)]), store, what, what)
         assert out.status in ("failed", "provider_error"), what
         with pytest.raises(w.WindlassError):
             out.raise_for_status()

@@ -140,7 +140,7 @@ def test_other_ways_in() -> None:
     )
     assert made("anything", base_url="http://h/v1")[:2] == ("local", "anything")
     assert models.anthropic is AnthropicMessages and models.openai_chat is OpenAIChat
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+    with pytest.raises(AttributeError, match="windlass.models has no name 'nonsense'"):
         models.nonsense  # noqa: B018
 
 

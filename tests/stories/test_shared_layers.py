@@ -45,26 +45,25 @@ class Endpoint(w.Model):
 
 #: How a run reaches the layer: through every door.
 async def by_agent_loop(model: w.Model, layer: Any, caller: w.Caller) -> str:
-    out = await w.agent_loop("go", model=model, llm_caller=layer, caller=caller)
+    out = await w.agent_loop("go", model=model, llm_caller=layer, caller=caller, llm_retries=0)
     return f"{out.status}: {out.final_text}"
 
 
 async def by_agent(model: w.Model, layer: Any, caller: w.Caller) -> str:
-    out = await w.Agent(layer(model)).run(
-        "go", caller=caller
-    )  # no llm_caller: the layer is the model
+    # no llm_caller: the layer is the model
+    out = await w.Agent(layer(model), llm_retries=0).run("go", caller=caller)
     return f"{out.status}: {out.final_text}"
 
 
 async def by_llm_call(model: w.Model, layer: Any, caller: w.Caller) -> str:
     try:
-        return f"done: {(await w.llm_call('go', model=layer(model), caller=caller)).text}"
+        return f"done: {(await w.llm_call('go', model=layer(model), caller=caller, llm_retries=0)).text}"
     except w.ModelError as error:
         return f"{error.category}: "
 
 
 async def by_stream(model: w.Model, layer: Any, caller: w.Caller) -> str:
-    out = w.Agent(layer(model)).stream("go", caller=caller)
+    out = w.Agent(layer(model), llm_retries=0).stream("go", caller=caller)
     async for _ in out:
         pass
     result = await out.result()

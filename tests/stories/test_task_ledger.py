@@ -23,10 +23,14 @@ async def test_required_tools_and_checks_are_deliverables():
     def tests_pass() -> str:
         return "2 fail"
 
+    def other() -> str:
+        """Do something else."""
+        return "done"
+
     out = await w.agent_loop(
         "go",
         model=scripted(call("note", text="x"), then="ok"),
-        tools=[note, add],
+        tools=[note, add, other],
         require_successful_tools=["note", ["add", "other"]],
         verify_completion=[tests_pass],
         max_iterations=3,

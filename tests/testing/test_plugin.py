@@ -180,6 +180,7 @@ def test_loading_the_plugin_loads_nothing_of_windlass():
     assert loaded <= {
         "windlass",
         "windlass.errors",
+        "windlass.json_types",
         "windlass.testing",
         "windlass.testing.plugin",
     }, loaded

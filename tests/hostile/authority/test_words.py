@@ -143,11 +143,12 @@ async def test_words_stay_the_words_of_who_said_them(words: str, place: str):
     """Said, answered or read from a row, a text comes back as that text, in that role."""
     async with shop(place) as scope:
         await scope.resources[Item].update("e1", {"name": words.replace("\0", "")}, caller=ROOT)
-        model = scripted(call("get_item", id="e1"), words)
+        said = "It is written as a call." if words.startswith("<tool_call>") else words
+        model = scripted(call("get_item", id="e1"), said)
         await scope.models.generate(words, model=model, conversation="c", caller=EVE)
         shown = await say(scope, "go on", EVE, "c")
         assert [m.role for m in shown] == ["user", "assistant", "tool", "assistant", "user"]
-        assert [m.text for m in shown] == [words, "", "", words, "go on"]
+        assert [m.text for m in shown] == [words, "", "", said, "go on"]
         kinds = [[msgspec.to_builtins(block)["type"] for block in m.content] for m in shown]
         assert kinds == [["text"], ["tool_call"], ["tool_result"], ["text"], ["text"]]
         assert len(await scope.resources[Item].search(caller=EVE)) == 5  # and no call of a text ran

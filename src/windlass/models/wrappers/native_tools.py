@@ -11,17 +11,18 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
 from windlass.events import NativeToolFallback
-from windlass.messages import Message, Opaque, Text, ToolCall
+from windlass.messages import Block, Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.history import WRITTEN
 from windlass.models.meter import EMPTY, UnwatchedEmit, begin_request, set_aside
 from windlass.models.wrappers.base import OPEN, Holding
+from windlass.usage import Usage
 
 if TYPE_CHECKING:
     from windlass.models.wrappers import text_calls, text_tools
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.models")
 
 
+_BLOCKS: Final = frozenset(get_args(Block))
 RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
 
 
@@ -39,17 +41,17 @@ class Native(Holding):
         """Return the first reply that is not empty, with its calls parsed."""
         if emit is silent or type(emit) is UnwatchedEmit:
             response = await self.model.respond(request, emit)
-            content = response.message.content
-            if content and type(content[-1]) is ToolCall:
-                return response  # the usual turn, checked cheaply
+            if _is_left(response):
+                return response
             return await self._repair(request, emit, response, None)
         if not request.frame.tools:
             response = await self.model.respond(request, emit)
-            return await self._again(request, emit, response) if _empty(response) else response
+            if _is_left(response) or not _empty(response):
+                return response
+            return await self._again(request, emit, response)
         shown = _text_tools().WithoutCalls(emit)
         response = await self.model.respond(request, shown.feed)
-        content = response.message.content
-        if content and type(content[-1]) is ToolCall:
+        if _is_left(response):
             shown.flush()
             return response
         return await self._repair(request, shown.feed, response, shown)
@@ -66,6 +68,8 @@ class Native(Holding):
             if shown is not None:
                 shown.flush()
             response = await self._again(request, feed, response)
+            if _is_left(response):
+                return response
         if not request.frame.tools:
             return response
         message = response.message
@@ -92,9 +96,43 @@ class Native(Holding):
             set_aside(aside)
             request = await begin_request(self.model, request)
             empty = await self.model.respond(request, emit)
+            if not _is_sound(empty):
+                return empty  # no reply; what was set aside is on the books
             if not _empty(empty):
                 break
         return msgspec.structs.replace(empty, asides=(*asides, *empty.asides))
+
+
+def _is_left(response: Response) -> bool:
+    """Tell whether a reply is left as it is: it ends in a call, or is none and refused by the caller."""
+    if type(response) is Response and type(response.message) is Message:
+        content = response.message.content
+        if content and type(content) is tuple and type(content[-1]) is ToolCall:
+            return True  # the usual turn, checked cheaply
+    return not _is_sound(response)
+
+
+def _is_sound(response: object) -> bool:
+    """Tell whether a model made its reply of the types that a reply has."""
+    if type(response) is not Response or type(response.message) is not Message:
+        return False
+    usage, content = response.usage, response.message.content
+    if type(usage) is not Usage or type(content) is not tuple:
+        return False
+    counts = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    )
+    return (
+        type(response.stop_reason) is str
+        and type(response.asides) is tuple
+        and all([type(count) is int for count in counts])
+        and all([type(block) in _BLOCKS for block in content])
+        and all([type(block.text) is str for block in content if type(block) is Text])
+    )
 
 
 def _empty(response: Response) -> bool:

@@ -110,7 +110,7 @@ class Retrying(Holding):
             response = await self.model.respond(request, emit)
         finally:
             attempt_under_way.reset(before)
-        if type(response) is not Response:
+        if type(response) is not Response or type(response.attempts) is not int:
             return response  # no reply at all: the caller handles it
         return msgspec.structs.replace(response, attempts=in_vain + response.attempts)
 

@@ -213,7 +213,7 @@ class WithoutCalls:
 
     def feed(self, event: LiveEvent) -> None:
         """Emit the part of an event that may be shown."""
-        if type(event) is TextDelta:
+        if type(event) is TextDelta and type(event.text) is str:
             self._take(event.text)
             return
         if isinstance(event, StreamRestarted):
