@@ -386,14 +386,13 @@ TABLES: Final = {
 def explain_name(name: str, known: Iterable[str], table: str | None = None) -> str:
     """Build `; use 'system'` for a name of another framework, else `; did you mean 'x'?` or nothing.
 
-    A name that is nearer to a foreign one than to any of ours is taken for the foreign one.
+    A misspelt name is taken for a foreign one only where none of ours is as close.
     """
     names, foreign = list(known), TABLES.get(table or "", {})
     hint = foreign.get(name)
-    if hint is None and (near := _find_nearest(name, foreign)) is not None:
-        ours = _find_nearest(name, names)
-        if ours is None or _closeness(name, ours) < _closeness(name, near):
-            hint = foreign[near]
+    if hint is None and _find_nearest(name, names) is None:
+        near = _find_nearest(name, foreign)
+        hint = None if near is None else foreign[near]
     if hint is None:
         matches = get_close_matches(name, names, n=1, cutoff=0.65)
         return f"; did you mean {matches[0]!r}?" if matches else ""
@@ -420,7 +419,7 @@ def build_name_error(
 
 def _find_nearest(name: str, known: Iterable[str]) -> str | None:
     close, best = max([(_closeness(name, one), one) for one in known], default=(0.0, ""))
-    return best if close >= 0.85 else None
+    return best if close >= 0.8 else None
 
 
 def _closeness(name: str, other: str) -> float:

@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import pkgutil
+import shutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
@@ -165,12 +166,14 @@ def _is_demo(command: list[str]) -> bool:
     return command[0] == sys.executable and "windlass.cli.demo.child" in command
 
 
-def _is_warden(command: list[str]) -> bool:
+def _is_probe(command: list[str]) -> bool:
+    if command[0] == shutil.which("bwrap", path=os.defpath):
+        return command[-3:] == ["/bin/sh", "-c", ":"]
     warden = Path(__file__).parents[2] / "src/windlass/toolbox/sandbox/warden.py"
     return command[:4] == [sys.executable, "-I", "-S", str(warden)]
 
 
-MAY_START = {"demo": _is_demo, "doctor": _is_warden}
+MAY_START = {"demo": _is_demo, "doctor": _is_probe}
 
 
 def _wrong_end(result: Any, *, debug: bool) -> list[str]:

@@ -45,25 +45,26 @@ class Endpoint(w.Model):
 
 #: How a run reaches the layer: through every door.
 async def by_agent_loop(model: w.Model, layer: Any, caller: w.Caller) -> str:
-    out = await w.agent_loop("go", model=model, llm_caller=layer, caller=caller, llm_retries=0)
+    out = await w.agent_loop("go", model=model, llm_caller=layer, caller=caller)
     return f"{out.status}: {out.final_text}"
 
 
 async def by_agent(model: w.Model, layer: Any, caller: w.Caller) -> str:
-    # no llm_caller: the layer is the model
-    out = await w.Agent(layer(model), llm_retries=0).run("go", caller=caller)
+    out = await w.Agent(layer(model)).run(
+        "go", caller=caller
+    )  # no llm_caller: the layer is the model
     return f"{out.status}: {out.final_text}"
 
 
 async def by_llm_call(model: w.Model, layer: Any, caller: w.Caller) -> str:
     try:
-        return f"done: {(await w.llm_call('go', model=layer(model), caller=caller, llm_retries=0)).text}"
+        return f"done: {(await w.llm_call('go', model=layer(model), caller=caller)).text}"
     except w.ModelError as error:
         return f"{error.category}: "
 
 
 async def by_stream(model: w.Model, layer: Any, caller: w.Caller) -> str:
-    out = w.Agent(layer(model), llm_retries=0).stream("go", caller=caller)
+    out = w.Agent(layer(model)).stream("go", caller=caller)
     async for _ in out:
         pass
     result = await out.result()
@@ -138,7 +139,7 @@ async def test_a_planted_call_is_not_run_by_another_tenant():
 async def test_a_circuit_that_one_opened_is_closed_for_the_other(
     door: Door, caller: w.Caller, differs: dict[str, str] | None
 ):
-    layer = w.with_circuit_breaker(failure_threshold=1)
+    layer = w.with_circuit_breaker(failure_threshold=1, reset_after=90)  # a retry waits 60
     broken = Endpoint(*[w.BadReply("broken")] * 9)
     assert not (await door(broken, layer, ACME)).startswith("done")
     second = Endpoint("own", **(differs or {}))
