@@ -15,7 +15,7 @@ import importlib
 import json
 import os
 import pkgutil
-import shutil
+import re
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
@@ -167,7 +167,7 @@ def _is_demo(command: list[str]) -> bool:
 
 
 def _is_probe(command: list[str]) -> bool:
-    if command[0] == shutil.which("bwrap", path=os.defpath):
+    if re.fullmatch(r"(/usr(/local)?)?/bin/bwrap", command[0]):
         return command[-3:] == ["/bin/sh", "-c", ":"]
     warden = Path(__file__).parents[2] / "src/windlass/toolbox/sandbox/warden.py"
     return command[:4] == [sys.executable, "-I", "-S", str(warden)]
