@@ -131,7 +131,7 @@ async def test_edit_of_a_file_that_changed_since_it_was_read_is_refused(shop: Pa
         )
     assert refused.value.code == "changed"
     now = await edits.edit_safe_text_patch("cart.py", "return 0", "return 1")
-    assert now.changed and "All things" in (shop / "cart.py").read_text()
+    assert now.is_changed and "All things" in (shop / "cart.py").read_text()
 
 
 async def test_edits_are_undone_to_the_byte(shop: Path) -> None:
@@ -196,10 +196,10 @@ async def test_edit_that_is_repeated_happens_once(shop: Path) -> None:
     await edits.edit_insert_at_anchor(**asked)
     once = (shop / "cart.py").read_text()
     again = await edits.edit_insert_at_anchor(**asked)
-    assert not again.changed and "already" in again.summary
+    assert not again.is_changed and "already" in again.summary
     patch = ("cart.py", "return 0", "return 0 + 0")
     await edits.edit_safe_text_patch(*patch)
-    assert not (await edits.edit_safe_text_patch(*patch)).changed
+    assert not (await edits.edit_safe_text_patch(*patch)).is_changed
     assert (shop / "cart.py").read_text() == once.replace("return 0", "return 0 + 0")
 
 
@@ -221,7 +221,7 @@ async def test_edit_of_a_large_file_leaves_the_loop_free(shop: Path) -> None:
         result = await w.EditTools(shop).edit_rename_symbol("large.py", "f17", "g17")
     finally:
         ticker.cancel()
-    assert result.changed and ticks > 20
+    assert result.is_changed and ticks > 20
     assert (shop / "large.py").read_text() == body.replace("def f17(", "def g17(")
 
 

@@ -268,11 +268,11 @@ class RunResult:
     @cached_property
     def data(self) -> object:
         """The answer as a value, where a schema or JSON was asked for; None if it does not fit."""
-        typed = self._typed
+        typed = self._output_policy
         return None if typed is None else self._read(typed).data
 
     @property
-    def _typed(self) -> Answering | None:
+    def _output_policy(self) -> Answering | None:
         return next((p for p in self._run.plan.policies if isinstance(p, Answering)), None)
 
     def _read(self, typed: Answering) -> Reading:
@@ -470,7 +470,7 @@ class LoopResult(RunResult):
             "task_ledger": self.task_ledger,
             "trace": self.trace,
             "transcript": self.transcript,
-            **({} if self._typed is None else {"data": msgspec.to_builtins(self.data)}),
+            **({} if self._output_policy is None else {"data": msgspec.to_builtins(self.data)}),
             **self._outcome.fields,
         }
 
@@ -495,7 +495,7 @@ class AgentResult(RunResult, Generic[Output]):
         Raises `OutputMissing` where there is none, or where the run ended as `provider_error`,
         `failed`, `suspended` or `cancelled`. A run that a limit stopped has the text it came to.
         """
-        typed = self._typed
+        typed = self._output_policy
         reading = None if typed is None else self._read(typed)
         if self.status not in WITHOUT_OUTPUT:
             if reading is None:

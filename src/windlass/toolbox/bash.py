@@ -130,7 +130,7 @@ class BashTools:
         self, session: SandboxSession, scope: object, command: str, cwd: str | None
     ) -> str:
         mine = self._background.setdefault(scope, {})
-        running = [handle for handle, one in mine.items() if one.command.ended is None]
+        running = [handle for handle, one in mine.items() if one.command.outcome is None]
         if len(running) >= MOST_BACKGROUND:
             raise Retry(f"{MOST_BACKGROUND} commands run already; stop one with bash_stop")
         output = CappedOutput()
@@ -153,7 +153,7 @@ class BashTools:
     ) -> str:
         """Show the output of a background command, and whether it still runs."""
         one = self._find(ctx.scope, handle)
-        state = "it runs" if one.command.ended is None else _name_end(one.command.ended)
+        state = "it runs" if one.command.outcome is None else _name_end(one.command.outcome)
         text = one.output.since(since)
         return f"{text}\n[{handle}: {state}; since={one.output.total}]".lstrip("\n")
 
@@ -162,7 +162,7 @@ class BashTools:
     ) -> str:
         """Stop a background command and all that it started."""
         one = self._find(ctx.scope, handle)
-        was_running = one.command.ended is None
+        was_running = one.command.outcome is None
         one.command.kill()
         ended = await one.command.wait()
         state = "stopped" if was_running else f"ended before: {_name_end(ended)}"

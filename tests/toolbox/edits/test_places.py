@@ -201,7 +201,7 @@ async def test_change_by_another_between_read_and_write_is_noticed(
         await edits.edit_apply_node("a.py", "x = 3", node="x")
     assert refused.value.code == "changed" and file.read_text() == "x = 1\ny = 2\n"
     monkeypatch.setattr(tools_module, "plan_edit", plan)
-    assert (await edits.edit_apply_node("a.py", "x = 3", node="x")).changed
+    assert (await edits.edit_apply_node("a.py", "x = 3", node="x")).is_changed
 
 
 async def test_cancelled_edit_is_made_whole_or_not_at_all(tmp_path: Path) -> None:

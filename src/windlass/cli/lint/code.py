@@ -144,7 +144,7 @@ class _Reader(ast.NodeVisitor):
             for name, value, line in _options(node):
                 self._option(name, line, door=door)
                 if called in CHECKED:
-                    self._refused(CHECKED[called], name, value, line)
+                    self._report_refused_option(CHECKED[called], name, value, line)
                 if name == "tool_search" and not _is(value, None, False):
                     self.searches = True
             if door:
@@ -175,7 +175,7 @@ class _Reader(ast.NodeVisitor):
             new = self.renamed[name]
             self.findings.append(Finding(RULE, where, f"{name} is now {new}", f"write {new}"))
 
-    def _refused(self, door: Door, name: str, value: ast.expr, line: int) -> None:
+    def _report_refused_option(self, door: Door, name: str, value: ast.expr, line: int) -> None:
         """Report an option that does not exist, or a literal value that it refuses."""
         if name in self.renamed or name in DEPRECATED or name in _ELSEWHERE:
             return  # reported, or not an option but a parameter

@@ -212,7 +212,7 @@ def _member_target(source: Source, declared: Declared) -> _Target:
         if one.path[:-1] == declared.path[:-1] and one.step[:2] == declared.step[:2]
     ]
     nodes = [node for one in same for node in one.name_nodes]
-    nodes = [node for node in nodes if _unquoted(source, node) == declared.step.name]
+    nodes = [node for node in nodes if _unquote(source, node) == declared.step.name]
     if source.language.name == "go":
         nodes += find_receiver_names(source, declared)
     else:
@@ -228,7 +228,7 @@ def _member_target(source: Source, declared: Declared) -> _Target:
     return _Target(declared.step.name, None, tuple(unique.values()), True)
 
 
-def _unquoted(source: Source, node: Node) -> str:
+def _unquote(source: Source, node: Node) -> str:
     return source.text(node).strip("\"'`")
 
 

@@ -39,7 +39,7 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     is_preview: bool = False
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether the file is, or would be, another than before."""
         return self.digest != self.digest_before
 
@@ -48,7 +48,7 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_preview:
             head = f"not written, a preview of {head}"
         lines = [head, *self.notes[:_NOTES]]
-        if not self.changed:
+        if not self.is_changed:
             return "\n".join([*lines, f"digest {self.digest}"])
         lines.append(f"digest {self.digest_before} -> {self.digest}")
         for start, length, old in self.restore:

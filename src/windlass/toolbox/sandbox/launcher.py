@@ -189,7 +189,7 @@ class Command:
         self._loop.add_reader(control, self._read_control)
 
     @property
-    def ended(self) -> Ended | None:
+    def outcome(self) -> Ended | None:
         """How it ended; None while it runs."""
         return self._ended.result() if self._ended.done() else None
 
