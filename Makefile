@@ -24,7 +24,7 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects prove-sandbox
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects prove-sandbox
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -35,6 +35,7 @@ help:
 	@echo "make mutate-options  every option taken out in turn: does a story notice?"
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
+	@echo "make conformance  the kit of the Model Context Protocol, fetched from npm; writes bench/CONFORMANCE.md"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
 	@echo "make prove-edits  random edits of 480 real files, fetched from npm and Debian; writes bench/EDITS.md"
 	@echo "make prove-flow  honest tasks and injections against flow control; writes bench/FLOW.md and docs/concepts/security.md"
@@ -81,6 +82,10 @@ bench: $(VENV)/.dev
 
 bench-scratchpad: $(VENV)/.dev
 	@$(BIN)/python -m bench.scratchpad
+
+conformance: $(VENV)/.dev
+	$(BIN)/python -m scripts.conformance client
+	$(BIN)/python -m scripts.conformance server
 
 prove-budgets: $(VENV)/.dev
 	$(BIN)/python -m tests.loop.budget_trees 500 > bench/BUDGETS.md

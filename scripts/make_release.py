@@ -26,6 +26,7 @@ PROOFS = {
     "bedrock": "botocore",
     "postgres": "asyncpg",
     "otel": "opentelemetry.sdk",
+    "mcp": "mcp",
     "edit": "tree_sitter",
     "edit-patterns": "ast_grep_py",
 }

@@ -25,6 +25,7 @@ TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
     ("tools", "Tools", "tools"),
     ("toolbox", "Toolbox: built-in tools", "toolbox"),
+    ("mcp", "MCP", "mcp"),
     ("models", "Models", "models"),
     ("calls", "Single model calls and cost", "llm usage"),
     ("callers", "Callers: retry, fallback, cache, rate limit", "callers"),
