@@ -139,7 +139,7 @@ async def test_a_planted_call_is_not_run_by_another_tenant():
 async def test_a_circuit_that_one_opened_is_closed_for_the_other(
     door: Door, caller: w.Caller, differs: dict[str, str] | None
 ):
-    layer = w.with_circuit_breaker(failure_threshold=1, reset_after=90)  # a retry waits 60
+    layer = w.with_circuit_breaker(failure_threshold=1, reset_after=30)
     broken = Endpoint(*[w.BadReply("broken")] * 9)
     assert not (await door(broken, layer, ACME)).startswith("done")
     second = Endpoint("own", **(differs or {}))

@@ -30,6 +30,7 @@ from windlass.events import (
     ThinkingDelta,
 )
 from windlass.json_types import JsonObject, is_sequence
+from windlass.loop.calls import PATIENCE
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
@@ -171,7 +172,7 @@ class Guardrails(Policy[None]):
             outcome = _replace(outcome, _stop("output", entry))
         finally:
             if state.task is not None and not state.task.done():
-                state.task.cancel()
+                await _cancel(run, {state.task})
         has_passed = outcome.status != BLOCKED and outcome.status not in _UNCHECKED
         if outcome.status == BLOCKED:
             _withhold(run, "input" if outcome.stop_reason == "input_guardrail" else "output")
@@ -268,9 +269,18 @@ async def _run_all(
             if entry.verdict == "tripped":
                 return entry
     finally:
-        for task in tasks:
-            task.cancel()
+        if unfinished := {task for task in tasks if not task.done()}:
+            await _cancel(run, unfinished)
     return None
+
+
+async def _cancel(run: Run, tasks: set[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait a moment; the session stays held while one of them goes on."""
+    for task in tasks:
+        task.cancel()
+        run.calls.lingering.add(task)
+        task.add_done_callback(run.calls.lingering.discard)
+    await asyncio.wait(tasks, timeout=PATIENCE)
 
 
 async def _ask(

@@ -117,7 +117,9 @@ class Retrying(Holding):
     def _worth_it(self, error: ModelError) -> bool:
         if is_final(error):
             return False
-        return error.transient if self.on is None else error.category in self.on
+        if self.on is None:  # a circuit breaker answers at once, so that nobody waits for it
+            return error.transient and error.category != "circuit_open"
+        return error.category in self.on
 
     def _wait(self, error: ModelError, attempt: int) -> float | None:
         if error.retry_after is not None:
