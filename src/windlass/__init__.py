@@ -229,7 +229,7 @@ _HOMES = {
         "edit_rename_symbol",
         "edit_safe_text_patch",
     ),
-    "toolbox.options": ("Sandbox",),
+    "toolbox.options": ("Fetch", "Sandbox"),
     "tools.function": ("tool",),
     "tools.middleware.layers": (
         "with_audit_sink",

@@ -284,6 +284,7 @@ from windlass.toolbox.edits.tools import edit_dry_run as edit_dry_run
 from windlass.toolbox.edits.tools import edit_insert_at_anchor as edit_insert_at_anchor
 from windlass.toolbox.edits.tools import edit_rename_symbol as edit_rename_symbol
 from windlass.toolbox.edits.tools import edit_safe_text_patch as edit_safe_text_patch
+from windlass.toolbox.options import Fetch as Fetch
 from windlass.toolbox.options import Sandbox as Sandbox
 from windlass.tools.function import tool as tool
 from windlass.tools.middleware.layers import with_audit_sink as with_audit_sink

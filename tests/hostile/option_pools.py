@@ -498,6 +498,10 @@ AUTHORITY: dict[str, Pool] = {
         ["workspace", "none", None, {}, {"level": "none", "network": True}, w.Sandbox(memory=None)],
         ["", "strict", 5, True, [], {"level": "x"}, {"netwrok": 1}, {"memory": 1}, object()],
     ),
+    "fetch": (
+        [None, {}, {"hosts": ["*.example"], "timeout": 5}, w.Fetch(private=("localhost",))],
+        [5, True, "all", [], {"host": []}, {"timeout": 0}, {"max_bytes": 0}, object()],
+    ),
     "policy": (
         [{}, {"tools": ["ad*"]}, {"side_effect_level": "read_only"}, w.Ceiling(tools=("x",)), None],
         [

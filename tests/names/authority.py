@@ -139,6 +139,13 @@ OPTIONS: dict[str, dict[str, object]] = {
         "file_size": 1000,
         "env": ("BUILD_MODE",),
     },
+    "fetch": {
+        "hosts": ("*.example.com",),
+        "private": ("localhost:8000",),
+        "timeout": 10.0,
+        "max_bytes": 1000,
+        "max_redirects": 2,
+    },
     "taint": {
         "mode": "refuse",
         "trust_prompt": False,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from windlass.redaction.redactor import Secret
     from windlass.resources.conversation_rows import ConversationResource
     from windlass.store.base import Store
-    from windlass.toolbox.options import Sandbox
+    from windlass.toolbox.options import Fetch, Sandbox
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -198,6 +198,7 @@ def take_loop_options(
     done_sentinel: str | None = None,
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None = None,
     eager_tools: bool = True,
+    fetch: JsonObject | Fetch | None = None,
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
@@ -361,6 +362,7 @@ def take_turn_options(
     done_sentinel: str | None = None,
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None = None,
     eager_tools: bool = True,
+    fetch: JsonObject | Fetch | None = None,
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
@@ -521,6 +523,7 @@ def take_generate_options(
     done_sentinel: str | None = None,
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None = None,
     eager_tools: bool = True,
+    fetch: JsonObject | Fetch | None = None,
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
@@ -673,6 +676,7 @@ def take_agent_options(
     done_sentinel: str | None = None,
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None = None,
     eager_tools: bool = True,
+    fetch: JsonObject | Fetch | None = None,
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
@@ -836,6 +840,7 @@ def take_changes(
     done_sentinel: str | None = None,
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None = None,
     eager_tools: bool = True,
+    fetch: JsonObject | Fetch | None = None,
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,
@@ -1000,6 +1005,7 @@ def take_run_options(
     done_sentinel: str | None = None,
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None = None,
     eager_tools: bool = True,
+    fetch: JsonObject | Fetch | None = None,
     frequency_penalty: float | None = None,
     handoff_sink: Callable[..., object] | None = None,
     headers: Mapping[str, str | Secret] | None = None,

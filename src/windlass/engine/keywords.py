@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from windlass.policies.turn_limit.options import IterationBudget
     from windlass.redaction.redactor import Secret
     from windlass.store.base import Store
-    from windlass.toolbox.options import Sandbox
+    from windlass.toolbox.options import Fetch, Sandbox
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -183,6 +183,7 @@ class LoopOptions(TypedDict, total=False):
     done_sentinel: str | None
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
+    fetch: JsonObject | Fetch | None
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None
@@ -321,6 +322,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     done_sentinel: str | None
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
+    fetch: JsonObject | Fetch | None
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None
@@ -455,6 +457,7 @@ class RunKeywords(ProviderKeywords, total=False):
     done_sentinel: str | None
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
+    fetch: JsonObject | Fetch | None
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from windlass.redaction.redactor import Secret
     from windlass.resources.conversation_rows import ConversationResource
     from windlass.store.base import Store
-    from windlass.toolbox.options import Sandbox
+    from windlass.toolbox.options import Fetch, Sandbox
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -83,6 +83,7 @@ class GenerateOpts(TypedDict, total=False):
     done_sentinel: str | None
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
+    fetch: JsonObject | Fetch | None
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None

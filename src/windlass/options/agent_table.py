@@ -51,6 +51,8 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether calls are only rehearsed; `"plan"`: the run makes a plan of its effects."""
     eager_tools: bool | UnsetType = UNSET
     """Whether calls that change nothing begin while the reply still comes."""
+    fetch: JsonObject | UnsetType = UNSET
+    """What the tool `fetch_url` may fetch: hosts, private addresses, time and size."""
     frequency_penalty: float | UnsetType = UNSET
     """How much repeated words are avoided."""
     interleaved_thinking: bool | UnsetType = UNSET

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from windlass.toolbox.edits.tools import edit_insert_at_anchor as edit_insert_at_anchor
     from windlass.toolbox.edits.tools import edit_rename_symbol as edit_rename_symbol
     from windlass.toolbox.edits.tools import edit_safe_text_patch as edit_safe_text_patch
+    from windlass.toolbox.options import Fetch as Fetch
     from windlass.toolbox.options import Sandbox as Sandbox
 else:  # a checker that saw it would take every name for one of the package
     __getattr__ = load_names(
@@ -24,6 +25,7 @@ else:  # a checker that saw it would take every name for one of the package
             "EditRefused": "toolbox.edits.refusal",
             "EditResult": "toolbox.edits.result",
             "EditTools": "toolbox.edits.tools",
+            "Fetch": "toolbox.options",
             "Sandbox": "toolbox.options",
             "edit_apply_node": "toolbox.edits.tools",
             "edit_dry_run": "toolbox.edits.tools",
@@ -39,6 +41,7 @@ __all__ = [
     "EditRefused",
     "EditResult",
     "EditTools",
+    "Fetch",
     "Sandbox",
     "edit_apply_node",
     "edit_dry_run",

@@ -14,6 +14,7 @@ BUILTIN_NAMES: Final = frozenset(
         "edit_insert_at_anchor",
         "edit_rename_symbol",
         "edit_safe_text_patch",
+        "fetch_url",
         "file_edit",
         "file_read",
         "file_write",

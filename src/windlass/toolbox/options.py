@@ -35,6 +35,21 @@ class Sandbox(OptionStruct, frozen=True, kw_only=True):
     """Names of variables that commands get from the environment beside the harmless ones."""
 
 
+class Fetch(OptionStruct, frozen=True, kw_only=True):
+    """What `fetch_url` may fetch: `Fetch(hosts=("*.example.com",), timeout=10)`."""
+
+    hosts: Annotated[tuple[str, ...] | None, Option(optional(texts))] = None
+    """Globs over the hosts that may be fetched; None: every host with public addresses."""
+    private: Annotated[tuple[str, ...], Option(texts)] = ()
+    """Hosts and networks that may be fetched though they are not public: `"localhost:8000"`, `"10.0.0.0/8"`."""
+    timeout: Annotated[float, Option(number(0.001, 3600))] = 30.0
+    """Seconds for a page with all its redirects."""
+    max_bytes: Annotated[int, Option(number(1, 1 << 30, whole=True))] = 5_000_000
+    """Bytes of a page that are read, unpacked."""
+    max_redirects: Annotated[int, Option(number(0, 50, whole=True))] = 5
+    """Redirects that are followed, each checked as the first address is."""
+
+
 _check_sandbox_struct = struct(Sandbox, flag=False)
 
 
@@ -44,6 +59,16 @@ def _check_sandbox(name: str, value: Any) -> Sandbox:
     if value is None:
         return Sandbox()
     checked: Sandbox = _check_sandbox_struct(name, value)
+    return checked
+
+
+_check_fetch_struct = struct(Fetch, flag=False)
+
+
+def _check_fetch(name: str, value: Any) -> Fetch:
+    if value is None:
+        return Fetch()
+    checked: Fetch = _check_fetch_struct(name, value)
     return checked
 
 
@@ -140,6 +165,11 @@ class WorkspaceOptions(OptionGroup, frozen=True, kw_only=True):
         ),
     ] = Sandbox()
     """What holds the commands that tools run: a level, or a `Sandbox` with limits."""
+    fetch: Annotated[
+        Fetch,
+        Option(_check_fetch, scope="start", accepts="dict[str, Any] | Fetch | None"),
+    ] = Fetch()
+    """What the tool `fetch_url` may fetch: hosts, private addresses, time and size."""
 
     @property
     def anchor(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -32,6 +33,13 @@ def _build_files(_options: WorkspaceOptions, workspace: Workspace) -> Mapping[st
     return build_file_tools(workspace)
 
 
+def _build_fetch(options: WorkspaceOptions, _workspace: Workspace) -> Mapping[str, Tool]:
+    # It needs the HTTP client, which agents with other tools need not load.
+    module = import_module("windlass.toolbox.fetch.tool")
+    built: Mapping[str, Tool] = module.build_fetch_tools(options.fetch)
+    return built
+
+
 _BASH: Final[ToolFamily] = _build_bash
 #: The family of each built-in tool.
 FAMILIES: Final[dict[str, ToolFamily]] = {
@@ -43,6 +51,7 @@ FAMILIES: Final[dict[str, ToolFamily]] = {
     "edit_insert_at_anchor": _build_edits,
     "edit_rename_symbol": _build_edits,
     "edit_safe_text_patch": _build_edits,
+    "fetch_url": _build_fetch,
     "file_edit": _build_files,
     "file_read": _build_files,
     "file_write": _build_files,
