@@ -14,6 +14,7 @@ import mcp_types as types
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.ownership import find_session
+from windlass.engine.run_options import AgentOptions
 from windlass.errors import AlreadyAnswered, NotFound, Suspended, WindlassError
 from windlass.events import (
     ChildEvent,
@@ -151,7 +152,7 @@ class CallRuns:
         return await find_session(self.runtime.store, session_id, caller, self.runtime, "resume")
 
     def _options(self, tool: Tool, recorder: Recorder, caller: Caller) -> JsonObject:
-        policies = (*self.options.get("policies", ()), EndAfterCall())
+        policies = (*AgentOptions.read(self.options).policies, EndAfterCall())
         return {
             **self.options,
             "model": CallModel(),
