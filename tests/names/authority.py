@@ -53,7 +53,7 @@ CLASSES: dict[str, str] = {
     "PolicyDecision": "action rule rationale index",
     "PendingApproval": (
         "id session_id call_id tool arguments caller tenant agent rule reason receipt expires_at "
-        "answered expired"
+        "answered expired diff"
     ),
     "Taint": "mode trust_prompt unlabelled",
     "Audit": "query verify seal",

@@ -64,6 +64,10 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
         if one.details:
             click.echo(f"\n{one.id[:12]}")
             _print_details(one)
+        elif one.diff:
+            click.echo(f"\n{one.id[:12]}")
+        for line, tone in words.colour_diff(one.diff, 20):
+            out().line((f"  {line}", tone))
 
 
 @click.command()
@@ -97,6 +101,8 @@ def show(id: str, store: str | None, as_json: bool) -> None:
         click.echo(f"{label:13}{words.one_line(value, 2000)}")  # one line per call
     _print_details(one)
     click.echo(words.json_text(one.arguments))
+    for line, tone in words.colour_diff(one.diff):
+        out().line((line, tone))
 
 
 @click.command()

@@ -104,8 +104,8 @@ def _effect(number: int, effect: PlannedEffect) -> Iterator[str]:
             yield f"     {words.one_line(name)}: {shown}"
     if effect.session_id is not None:
         yield f"   by an agent in {words.one_line(effect.session_id)}"
-    if effect.note is not None:
-        yield f"   {words.one_line(effect.note)}"
+    for line, _ in words.colour_diff(effect.note):
+        yield f"   {line}"
     for ask in effect.asks:
         yield f"   {words.one_line(ask['rule'])} asks: {words.one_line(str(ask['reason']), 200)}"
 

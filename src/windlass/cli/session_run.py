@@ -23,7 +23,7 @@ from windlass.cli.console import out, stop_writing
 from windlass.cli.options import CommandOptions
 from windlass.cli.redaction import secrets_here
 from windlass.cli.store_location import find_place, match
-from windlass.cli.text import clean, one_line
+from windlass.cli.text import clean, colour_diff, one_line
 from windlass.cli.views import JsonLines, Redacting, View, view_for
 from windlass.config.loader import load
 from windlass.engine.environment import Environment
@@ -213,6 +213,8 @@ class Work:
             note(f"  waits: {call.id}  {asked}  ({one_line(call.reason, 60)})", always=True)
             for line in call.details:
                 note(f"    {one_line(line, 200)}", always=True)
+            for line, tone in colour_diff(call.diff, 40):
+                note((f"    {line}", tone), always=True)
         if command == "run" and self.place.url != "memory:":
             note("go on with: ", (self.chosen.to_go_on(self.session_id), "bold"), always=True)
 

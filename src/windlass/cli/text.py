@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from windlass.errors import ConfigError
@@ -30,6 +31,7 @@ __all__ = [
     "ago",
     "clean",
     "clean_piece",
+    "colour_diff",
     "count",
     "duration",
     "json_text",
@@ -45,6 +47,7 @@ __all__ = [
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _AGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d|w)\s*", re.IGNORECASE)
+_DIFF_WIDTH = 500  # characters of a line of a diff
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
@@ -66,6 +69,17 @@ def safe_json(text: str) -> str:
     for letter in set(_UNSAFE_IN_JSON.findall(text)):  # of which there are few, however often
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
+
+
+def colour_diff(diff: str | None, most: int = 400) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a unified diff, safe to print, each with its style."""
+    lines = (diff or "").splitlines()
+    for line in lines[:most]:
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "dim")
+        style = "bold" if line.startswith(("--- ", "+++ ")) else style
+        yield clean(line.expandtabs(4))[:_DIFF_WIDTH], style
+    if len(lines) > most:
+        yield f"[… {count(len(lines) - most, 'more line')}]", "dim"
 
 
 # --------------------------------------------------------------------------- numbers

@@ -162,7 +162,7 @@ def _decision_steps(entry: events.ToolDecided) -> Iterator[Step]:
         by += " for the session"
     yield Step(entry.action, f"{entry.tool} {by}, arguments {entry.digest[:8]}{why}", tone)
     if entry.action in ("ask", "deny"):
-        for line in details_of(entry.receipt):
+        for line in (*details_of(entry.receipt), *(entry.diff or "").splitlines()):
             yield Step("", line, "dim")
 
 

@@ -93,6 +93,7 @@ class PendingCall(Record, frozen=True, omit_defaults=True):
     arguments: JsonObject
     reason: str
     details: tuple[str, ...] = ()  # of a question of flow control: each value and its origin
+    diff: str | None = None  # what a call that writes a file would change
 
 
 class LLMMetrics(Record, frozen=True):
@@ -262,7 +263,8 @@ class RunResult:
             asked = entry if entry is not None and entry.action == "ask" else None
             words = (asked and asked.reason) or self.stop_reason or "waiting"
             details = details_of(asked.receipt) if asked is not None else ()
-            found.append(PendingCall(call.id, call.name, own(arguments), words, details))
+            diff = asked.diff if asked is not None else None
+            found.append(PendingCall(call.id, call.name, own(arguments), words, details, diff))
         return found
 
     @cached_property

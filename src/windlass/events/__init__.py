@@ -230,6 +230,7 @@ class ToolDecided(Entry, tag="decision", frozen=True):
     asks: tuple[JsonObject, ...] = ()  # the questions: their policy, words, receipt and `about`
     answered_by: str | None = None  # the person or the function that answered them
     scope: Literal["session"] | None = None  # an answer that holds for the rest of the session
+    diff: str | None = None  # what the call would change, for whoever is asked about it
 
     @property
     def policy_decision(self) -> JsonObject:

@@ -70,7 +70,8 @@ def _pending_call(call: ToolCall, asked: ToolDecided | None, why: str) -> Pendin
     if asked is None:
         return PendingCall(call.id, call.name, call.arguments, why)
     details = details_of(asked.receipt)
-    return PendingCall(call.id, call.name, call.arguments, asked.reason or why, details)
+    words = asked.reason or why
+    return PendingCall(call.id, call.name, call.arguments, words, details, asked.diff)
 
 
 async def read_continuation(

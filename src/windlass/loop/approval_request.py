@@ -77,7 +77,12 @@ def unanswered_sources(sources: Iterable[Source]) -> list[Source]:
 
 
 def question(
-    run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source], again: str | None = None
+    run: Run,
+    call: ToolCall,
+    tool: Tool,
+    sources: Sequence[Source],
+    again: str | None = None,
+    diff: str | None = None,
 ) -> ToolDecided:
     """Build the question for the record; `again` tells why an earlier answer does not count."""
     asking = unanswered_sources(sources)
@@ -98,6 +103,7 @@ def question(
         until,
         detach(receipt_of(asking)),
         tuple([source.as_data() for source in sources]),
+        diff=diff,
     )
 
 

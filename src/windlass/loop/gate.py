@@ -23,6 +23,7 @@ from windlass.loop.approval_request import (
     standing_question,
     unanswered_sources,
 )
+from windlass.loop.call_diff import find_diff
 from windlass.loop.calls import prepare_call, settle
 from windlass.loop.plan import digest_of
 from windlass.loop.review import Refusal, Review
@@ -131,7 +132,10 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
         return _end(review, ended)
     sources = merge_sources(known, review.sources)
     if unanswered_sources(sources):
-        return _answer(review, call, sources)
+        diff = None
+        if standing_question(run, review.call, tool, review.sources) is None:
+            diff = await find_diff(run, tool, review.call)
+        return _answer(review, call, sources, diff)
     return _allow_reviewed(review, call, sources)
 
 
@@ -149,7 +153,7 @@ def _end(review: Review, ended: Refusal) -> ToolResult:
 
 
 def _answer(
-    review: Review, asked: ToolCall, sources: Sequence[Source]
+    review: Review, asked: ToolCall, sources: Sequence[Source], diff: str | None
 ) -> Ready | ToolResult | Suspend:
     """Decide a call by the answer to its question, or record the question and park."""
     run, call, tool = review.run, review.call, review.tool
@@ -158,7 +162,7 @@ def _answer(
     if found is None or found.unfit not in (None, EXPIRED):
         entry = standing_question(run, call, tool, review.sources)
         if entry is None:
-            entry = question(run, call, tool, sources, found.unfit if found else None)
+            entry = question(run, call, tool, sources, found.unfit if found else None, diff)
             run.record(entry)
         run.emit(audit_event(entry))
         return _park(unanswered_sources(sources), entry.reason)

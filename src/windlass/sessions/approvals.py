@@ -62,6 +62,7 @@ class PendingApproval(msgspec.Struct, frozen=True):
     expires_at: float | None = None
     answered: str | None = None  # allow or deny, while the session is not resumed yet
     answered_by: str | None = None  # who answered
+    diff: str | None = None  # what a call that writes a file would change, as a unified diff
 
     @property
     def expired(self) -> bool:
@@ -232,6 +233,7 @@ def _waiting(
             detach(ask.receipt),
             ask.expires_at,
             *_describe_decision(answers.get(ask.call_id, {}).get(ask.ask or "")),
+            diff=ask.diff,
         )
         for ask in asks.values()
     ]

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from windlass.loop.call_diff import SHOWS_DIFF
 from windlass.toolbox.edits.refusal import EditRefused
 from windlass.toolbox.edits.spans import DIGEST_LENGTH, digest_of
 from windlass.toolbox.sandbox.atomic import write_atomically
@@ -21,7 +22,12 @@ from windlass.toolbox.sandbox.paths import Fingerprint, Workspace
 P = ParamSpec("P")
 R = TypeVar("R")
 #: Annotations of tools that change files of the workspace alone, and show what is in them.
-FILE_LABELS: Final = {"contained": True, "result": "untrusted", "file_digest": True}
+FILE_LABELS: Final = {
+    "contained": True,
+    "result": "untrusted",
+    "file_digest": True,
+    SHOWS_DIFF: True,
+}
 LARGEST_TEXT: Final = 10_000_000  # bytes of a file that is changed
 
 

@@ -21,7 +21,7 @@ from windlass.toolbox.content import (
 )
 from windlass.toolbox.edits.refusal import EditRefused
 from windlass.toolbox.edits.result import EditResult, RecordedEdit, build_result, parse_result
-from windlass.toolbox.edits.spans import SpanEdit, apply_edits, digest_of
+from windlass.toolbox.edits.spans import SpanEdit, apply_edits, digest_of, unified_diff
 from windlass.toolbox.edits.text_patch import plan_text_patch
 from windlass.toolbox.edits.tools import EditTool
 from windlass.toolbox.sandbox.atomic import write_atomically
@@ -149,7 +149,8 @@ class FileTools:
         return EditResult(
             path=shown,
             summary=f"created, {len(data):,} bytes",
-            diff="",
+            # The model has just written all of it: only who looks at a preview needs it again.
+            diff=unified_diff(shown, b"", data).decode(errors="replace") if preview else "",
             digest_before=ABSENT,
             digest=digest_of(data),
             is_preview=preview,

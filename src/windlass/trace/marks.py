@@ -84,7 +84,7 @@ def _limit(e: events.BudgetExhausted) -> MarkText:
 
 
 def _decision(e: events.ToolDecided) -> MarkText | None:
-    detail = "\n".join(details_of(e.receipt))
+    detail = "\n".join([*details_of(e.receipt), *([e.diff] if e.diff else [])])
     if e.action == "allow":
         if e.rule == "default":
             return None

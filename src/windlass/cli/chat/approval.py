@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from windlass.cli.chat.prompt import MessagePrompt
 from windlass.cli.console import ConsoleOutput
-from windlass.cli.text import one_line, shown_call
+from windlass.cli.text import colour_diff, one_line, shown_call
 from windlass.events.receipts import takes_session_answer
 from windlass.sessions.approvals import PendingApproval, answer, approvals
 from windlass.store.base import Store
@@ -41,6 +41,8 @@ class ApprovalDesk:
         self.paper.line(("  ? ", "yellow"), f"{call}  ", (one_line(one.reason or "", 120), "dim"))
         for line in one.details:
             self.paper.line((f"    {one_line(line, 200)}", "dim"))
+        for line, tone in colour_diff(one.diff, 60):
+            self.paper.line((f"    {line}", tone))
         match prompt.choose("    allow it? yes, no or always (y/n/a) ", _ANSWERS):
             case "yes":
                 return "yes"

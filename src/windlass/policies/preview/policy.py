@@ -24,6 +24,7 @@ from windlass.events import (
 )
 from windlass.json_types import JsonObject
 from windlass.loop.approval_request import version
+from windlass.loop.call_diff import SHOWS_DIFF, cut_diff, extract_diff
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
@@ -155,7 +156,7 @@ class Preview(Policy[None]):
                     digest_of(call.arguments),
                     seen.diff if seen is not None else None,
                     seen.pinned if seen is not None else None,
-                    None if seen is not None else "not rehearsed: its tool has no preview",
+                    _note(tool, seen),
                     asks,
                     None if root is run else run.session_id,
                     None if seen is None else seen.rows,
@@ -220,6 +221,13 @@ async def _preview_call(
         return None
     result = msgspec.structs.replace(seen.result, id=call.id, name=call.name)
     return msgspec.structs.replace(seen, result=result)
+
+
+def _note(tool: Tool, seen: Rehearsal | None) -> str | None:
+    """Return the diff of a file, or that there was no preview."""
+    if seen is None:
+        return "not rehearsed: its tool has no preview"
+    return cut_diff(extract_diff(seen.result.text)) if tool.annotations.get(SHOWS_DIFF) else None
 
 
 def _words(call: ToolCall) -> str:
