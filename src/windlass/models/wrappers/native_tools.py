@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
+from windlass.errors import ModelError
 from windlass.events import NativeToolFallback
 from windlass.messages import Block, Message, Opaque, Text, ToolCall
-from windlass.models.base import Aside, Emit, Request, Response, silent
+from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.history import WRITTEN
 from windlass.models.meter import EMPTY, UnwatchedEmit, begin_request, set_aside
-from windlass.models.wrappers.base import OPEN, Holding
+from windlass.models.wrappers.base import OPEN
+from windlass.models.wrappers.retry import Retrying
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
@@ -34,23 +36,42 @@ _BLOCKS: Final = frozenset(get_args(Block))
 RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
 
 
-class Native(Holding):
-    """A model that repeats empty replies and parses calls that were written as text."""
+class Native(Retrying):
+    """A model that repeats empty replies and parses calls that were written as text.
+
+    Made of a `Retrying`, it retries in its place: each turn passes one wrapper, not two.
+    """
+
+    def __init__(self, model: Model) -> None:
+        if type(model) is Retrying:
+            vars(self).update(vars(model))
+            return
+        super().__init__(model, 1)
+        self.retries_calls = model.retries_calls
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Return the first reply that is not empty, with its calls parsed."""
         if emit is silent or type(emit) is UnwatchedEmit:
-            response = await self.model.respond(request, emit)
+            try:
+                response = await self.model.respond(request, emit)
+            except ModelError as error:
+                failed = error.attempts
+                await self._pause(error, 1, failed, emit)
+            else:
+                if _is_left(response):
+                    return response
+                return await self._repair(request, emit, response, None)
+            response = await self._retry(request, emit, failed)
             if _is_left(response):
                 return response
             return await self._repair(request, emit, response, None)
         if not request.frame.tools:
-            response = await self.model.respond(request, emit)
+            response = await super().respond(request, emit)
             if _is_left(response) or not _empty(response):
                 return response
-            return await self._again(request, emit, response)
+            return await self._replace_empty(request, emit, response)
         shown = _text_tools().WithoutCalls(emit)
-        response = await self.model.respond(request, shown.feed)
+        response = await super().respond(request, shown.feed)
         if _is_left(response):
             shown.flush()
             return response
@@ -67,7 +88,7 @@ class Native(Holding):
         if _empty(response):
             if shown is not None:
                 shown.flush()
-            response = await self._again(request, feed, response)
+            response = await self._replace_empty(request, feed, response)
             if _is_left(response):
                 return response
         if not request.frame.tools:
@@ -85,7 +106,7 @@ class Native(Holding):
         )
         return await _read(response, calls)
 
-    async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
+    async def _replace_empty(self, request: Request, emit: Emit, empty: Response) -> Response:
         """Call the model again; the replies before are booked as asides."""
         asides: tuple[Aside, ...] = ()
         log.info("%s:%s: an empty reply; asking again", self.provider, self.name)
@@ -95,7 +116,7 @@ class Native(Holding):
             asides += (*empty.asides, aside)
             set_aside(aside)
             request = await begin_request(self.model, request)
-            empty = await self.model.respond(request, emit)
+            empty = await super().respond(request, emit)
             if not _is_sound(empty):
                 return empty  # no reply; what was set aside is on the books
             if not _empty(empty):
@@ -105,9 +126,9 @@ class Native(Holding):
 
 def _is_left(response: Response) -> bool:
     """Tell whether a reply is left as it is: it ends in a call, or is none and refused by the caller."""
-    if type(response) is Response and type(response.message) is Message:
-        content = response.message.content
-        if content and type(content) is tuple and type(content[-1]) is ToolCall:
+    if type(response) is Response and type(message := response.message) is Message:
+        content = message.content
+        if type(content) is tuple and content and type(content[-1]) is ToolCall:
             return True  # the usual turn, checked cheaply
     return not _is_sound(response)
 

@@ -131,10 +131,10 @@ class Compactor(Policy[Compactions]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Check the size of the view, and compact it where that is due."""
-        messages = run.messages
-        if len(messages) & 6 and self.threshold is None:
+        if len(run.view.strand.items) & 6 and self.threshold is None:
             if run.model.context_window is None and PURPOSE not in run.memory:
                 return request  # a limit that was not set is checked every fourth round
+        messages = run.messages
         memory: Compactions | None = run.memory.get(PURPOSE)
         bounds: _Bounds | None = run.cache.get(_Bounds)
         if bounds is None or bounds.frame is not run.frame or bounds.memory is not memory:
