@@ -131,7 +131,7 @@ class Compactor(Policy[Compactions]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Check the size of the view, and compact it where that is due."""
-        if len(run.view.strand.items) & 6 and self.threshold is None:
+        if len(request.messages) & 6 and self.threshold is None:
             if run.model.context_window is None and PURPOSE not in run.memory:
                 return request  # a limit that was not set is checked every fourth round
         messages = run.messages
