@@ -125,7 +125,7 @@ class CallScope(Protocol):
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T: ...
 
 
-class ToolContext(msgspec.Struct, Generic[Deps], eq=False):
+class ToolContext(Generic[Deps]):
     """The context of a tool call. Ask for it by annotation, at any position:
 
     ```python
@@ -134,16 +134,33 @@ class ToolContext(msgspec.Struct, Generic[Deps], eq=False):
     ```
     """
 
-    deps: Deps
-    caller: Any
-    session_id: str
-    run_id: str
-    call_id: str
-    tool_name: str
-    scope: CallScope
-    attempt: int = 1
-    decided: JsonObject | None = None
-    """The arguments that were decided on, which the tool must be given."""
+    __slots__ = (
+        "attempt",
+        "call_id",
+        "caller",
+        "decided",
+        "deps",
+        "run_id",
+        "scope",
+        "session_id",
+        "tool_name",
+    )
+
+    def __init__(
+        self,
+        deps: Deps,
+        caller: Any,
+        session_id: str,
+        run_id: str,
+        call_id: str,
+        tool_name: str,
+        scope: CallScope,
+        attempt: int = 1,
+        decided: JsonObject | None = None,
+    ) -> None:
+        self.deps, self.caller, self.session_id, self.run_id = deps, caller, session_id, run_id
+        self.call_id, self.tool_name, self.scope, self.attempt = call_id, tool_name, scope, attempt
+        self.decided = decided  # the arguments that were decided on, which the tool must be given
 
     @property
     def idempotency_key(self) -> str:
