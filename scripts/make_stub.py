@@ -1,12 +1,13 @@
 """Write the names of the package and of its topics from the table in `windlass/__init__.py`.
 
-`__init__.pyi` is what type checkers see of the package; the `__init__.py` of a topic (`windlass.audit`) loads its
+`__init__.pyi` and `sync.pyi` are what type checkers see of the package and its blocking functions; the `__init__.py` of a topic (`windlass.audit`) loads its
 names when they are used; `docs/reference/names.md` lists them. Run it after a change to the table: `python scripts/make_stub.py`; `--check` only looks.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ import windlass  # noqa: E402
 
 SOURCE = ROOT / "src" / "windlass"
 STUB = SOURCE / "__init__.pyi"
+SYNC_STUB = SOURCE / "sync.pyi"
 PAGE = ROOT / "docs" / "reference" / "names.md"
 #: Packages without a page of their own, and the topic that has their names.
 _TOPIC_OF: Final = {
@@ -49,6 +51,29 @@ def write_stub() -> str:
         f"from windlass.{home} import {name} as {name}" for name, home in read_homes().items()
     ]
     lines += ["__version__: str", f"__all__ = {windlass.__all__!r}"]
+    return "\n".join(lines) + "\n"
+
+
+def write_sync_stub() -> str:
+    """Write the blocking functions, as type checkers see them: each takes what its async form takes."""
+    lines = [
+        '"""What type checkers see of `windlass.sync`; made by scripts/make_stub.py."""',
+        "from collections.abc import AsyncIterator, Callable, Coroutine, Iterator",
+        "from typing import Any, ParamSpec, TypeVar",
+        "",
+        "import windlass",
+        "",
+        'P = ParamSpec("P")',
+        'T = TypeVar("T")',
+        "",
+        "def wait(work: Coroutine[Any, Any, T]) -> T: ...",
+        "def _block(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]: ...",
+        "def _iterate(function: Callable[P, AsyncIterator[T]]) -> Callable[P, Iterator[T]]: ...",
+        "",
+    ]
+    for name in dir(windlass.sync):
+        makes_items = inspect.isasyncgenfunction(getattr(windlass, name))
+        lines.append(f"{name} = {'_iterate' if makes_items else '_block'}(windlass.{name})")
     return "\n".join(lines) + "\n"
 
 
@@ -117,7 +142,7 @@ def write_page() -> str:
 
 def main() -> int:
     """Write the files, or say which are out of date."""
-    written = {STUB: write_stub(), PAGE: write_page()}
+    written = {STUB: write_stub(), SYNC_STUB: write_sync_stub(), PAGE: write_page()}
     for topic, homes in read_topics().items():
         written[SOURCE / topic / "__init__.py"] = write_topic(topic, homes)
     stale = 0

@@ -75,3 +75,10 @@ async def misuse() -> None:
         async for event in run.events():
             if event.type == "tool_use":
                 print(event.data.tool)  # reportAttributeAccessIssue
+
+
+def blocking() -> None:
+    """Misuse the blocking forms."""
+    w.sync.llm_call("Hi.", temprature=0.1)  # reportCallIssue
+    w.sync.agent_loop("Go.", max_turn=3)  # reportCallIssue
+    print(w.sync.llm_call("Hi.").txet)  # reportAttributeAccessIssue

@@ -172,3 +172,11 @@ def prompts() -> list[Awaitable[object]]:
     agent = w.Agent("openai:gpt-4o")
     picture = w.Message("user", (w.Text("What is this?"),))
     return [agent.run("text"), agent.run(picture), agent.run([{"role": "user", "content": "hi"}])]
+
+
+def blocking() -> str:
+    """Call the blocking forms."""
+    for piece in w.sync.llm_stream("Tell me.", temperature=0.2):
+        print(piece.text)
+    out = w.sync.agent_loop("Go.", max_iterations=3)
+    return out.final_text + w.sync.llm_call("Hi.", temperature=0.1).text
