@@ -60,6 +60,7 @@ _HOMES = {
         "BudgetExceeded",
         "CircuitOpen",
         "AlreadyAnswered",
+        "WorkspaceChanged",
         "ConfigError",
         "Conflict",
         "ConnectionFailed",

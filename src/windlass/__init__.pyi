@@ -107,6 +107,7 @@ from windlass.errors import Timeout as Timeout
 from windlass.errors import TokenBudgetExceededError as TokenBudgetExceededError
 from windlass.errors import ToolFailed as ToolFailed
 from windlass.errors import WindlassError as WindlassError
+from windlass.errors import WorkspaceChanged as WorkspaceChanged
 from windlass.events import ChildEvent as ChildEvent
 from windlass.events import Event as Event
 from windlass.events import SkillActivated as SkillActivated

@@ -44,6 +44,10 @@ class ConfigError(WindlassError, ValueError):
     """An unknown option or an impossible value. The message names the nearest right one."""
 
 
+class WorkspaceChanged(ConfigError):
+    """A session whose workspace is gone, or is not the one that was given."""
+
+
 class AlreadyAnswered(ConfigError):
     """A question that is answered already: by `error.by`, with `error.action`.
 

@@ -57,6 +57,7 @@ from windlass.policies.post_turn import CHANGED
 from windlass.policies.preview.mode import MODE, PLAN, as_begun, effects_mode, wrap_policies
 from windlass.policies.progress import ProgressOptions
 from windlass.policies.turn_limit.options import Turns, choose_turns
+from windlass.toolbox.names import BUILTIN_NAMES
 from windlass.tools.filter import ToolFilterOptions, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
@@ -167,6 +168,8 @@ class _Built(msgspec.Struct, frozen=True):
 _shared_plans: dict[tuple[object, ...], _Built] = {}
 _MOST_SHARED: Final = 256
 _NO_MODEL: Final = Model()
+#: Options that are about a workspace.
+_PLACED: Final = frozenset({"approval_policy", "mounts", "permissions", "workspace"})
 _SECRETS: Final = frozenset({"api_key", "base_url", "headers"})
 
 
@@ -182,6 +185,9 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     model.check()
     tools = as_tools(_resolve_names(ToolOptions.read(values).tools, values))
     recipe = _Recipe(given, values, system, door, model, model_options, tools)
+    has_builtin = any([tool.name in BUILTIN_NAMES for tool in tools])
+    if has_builtin or not _PLACED.isdisjoint(values):
+        return _build_placed(recipe, has_builtin)
     key = _key_of(recipe)
     if key is None:
         return _build(recipe).plan
@@ -195,6 +201,19 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
         # Without its model: who holds a model holds its key, too.
         _shared_plans[key] = msgspec.structs.replace(built, plan=built.plan.of(_NO_MODEL))
     return built.plan.of(with_tool_format(model, built.mode))
+
+
+def _build_placed(recipe: _Recipe, has_builtin: bool) -> Plan:
+    """Build the plan of an agent that uses a workspace: it keeps to that of its session."""
+    plan, values = _build(recipe).plan, recipe.given
+    records = has_builtin or "workspace" in values or "mounts" in values
+
+    def assemble_again(now: Values) -> Plan:
+        return assemble(now, recipe.system, recipe.door)
+
+    module = import_module("windlass.toolbox.session_workspace")
+    module.bind_plan(plan, values, assemble_again, records=records)
+    return plan
 
 
 def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:

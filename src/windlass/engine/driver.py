@@ -124,6 +124,13 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             parent_id=parent_id,
         )
 
+    def relocate(self, journal: Journal) -> RunRequest:
+        """Return the request with its plan in the workspace of the session."""
+        plan = self.plan
+        if plan.relocate is None:
+            return self
+        return msgspec.structs.replace(self, plan=plan.relocate(plan, journal.entries))
+
     def build_run(self, home: Store, journal: Journal) -> Run:
         """Return the run on its open journal, with nothing recorded yet."""
         plan, environment = self.plan, self.environment
@@ -266,6 +273,9 @@ async def start(
     home = request.check_store()
     journal = await request.opening(home, request.parent_id).begin(session_id)
     try:
+        if plan.relocate is not None:
+            request = request.relocate(journal)
+            plan = request.plan
         run = request.build_run(home, journal)
         if len(journal.entries) > 1:
             parked = await _continue_history(run, on_pending)

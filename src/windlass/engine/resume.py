@@ -58,6 +58,7 @@ async def resume_run(
         begun = state.run
         if begun is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
+        request = request.relocate(journal)
         resumed, resumed_by = _check_caller(request, begun, journal, session_id, decisions)
         if decisions:
             check_not_discarded(journal.entries, decisions)

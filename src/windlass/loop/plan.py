@@ -19,6 +19,7 @@ from windlass.tools.render import to_text
 from windlass.tools.tool import Tool, Validation
 
 if TYPE_CHECKING:
+    from windlass.events import JournalEntry
     from windlass.loop.run import Run
     from windlass.loop.sinks import Watcher
 
@@ -47,6 +48,7 @@ class Plan:
         "moments",
         "name",
         "policies",
+        "relocate",
         "reply_tokens",
         "resume_attempts",
         "role",
@@ -83,6 +85,8 @@ class Plan:
         self.role, self.denied, self.watchers = role, denied, tuple(watchers)
         self.policies = tuple(policies)
         self.inherited: tuple[Policy[Any], ...] = ()  # those of its policies that are of a parent
+        # returns the plan for the workspace of a session; None for agents that use none
+        self.relocate: Callable[[Plan, Sequence[JournalEntry]], Plan] | None = None
         self.moments = moments = moments_of(self.policies)
         self.deliberates = moments.deliberates
         self.limits, self.concurrency = limits, concurrency
@@ -109,7 +113,7 @@ class Plan:
         )
         other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
-        other.inherited = self.inherited
+        other.inherited, other.relocate = self.inherited, self.relocate
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
         other.resume_attempts = self.resume_attempts

@@ -5,7 +5,8 @@ Each function works on the store of the current Runtime, or on the one given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -26,7 +27,15 @@ from windlass.engine.ownership import (
     wait_for_beginner,
 )
 from windlass.engine.transcript import Transcript, transcript_of
-from windlass.errors import ConfigError, Corrupt, NoSuchSession, SessionHeld, StoreError, safe_repr
+from windlass.errors import (
+    ConfigError,
+    Corrupt,
+    NoSuchSession,
+    SessionHeld,
+    StoreError,
+    WorkspaceChanged,
+    safe_repr,
+)
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -41,11 +50,14 @@ from windlass.events import (
 from windlass.events.policy import Reminder
 from windlass.json_types import JsonObject, as_given
 from windlass.messages import Message
+from windlass.options.group import read_options
 from windlass.policies.scratchpad.inbox import standing
 from windlass.policies.scratchpad.pad import as_data
 from windlass.store.base import InboxKind, SessionInfo
 from windlass.store.open import Address
 from windlass.store.view import ViewFold, messages_of, whole
+from windlass.toolbox.options import MountMode, WorkspaceOptions
+from windlass.toolbox.session_workspace import ANCHOR, describe_workspace, find_workspace
 
 _OF_CALLERS: Final = ("steer", "follow_up", "cancel", "suspend", "resume")
 
@@ -70,6 +82,18 @@ class Session(msgspec.Struct, frozen=True):
         return messages_of(self.entries)
 
     @property
+    def workspace_anchor(self) -> str | None:
+        """The folder that its runs work in: path checks, built-in tools and commands begin there."""
+        found = find_workspace(self.entries)
+        return None if found is None else found.anchor
+
+    @property
+    def mounts(self) -> Mapping[str, MountMode]:
+        """Further folders that its runs may read (`read`), or change as well (`extend`)."""
+        found = find_workspace(self.entries)
+        return {} if found is None else found.mounts
+
+    @property
     def transcript(self) -> Transcript:
         """The session as plain data."""
         return transcript_of(self.entries)
@@ -83,12 +107,15 @@ async def agent_session_open(
     *,
     metadata: JsonObject | None = None,
     parent_id: str | None = None,
+    workspace: str | os.PathLike[str] | None = None,
+    mounts: Mapping[str, MountMode] | None = None,
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> Session:
     """Create the session if it does not exist; opening it again changes nothing.
 
-    It belongs to `caller`; without one, to the host.
+    It belongs to `caller`; without one, to the host. Runs on it work in `workspace` and its `mounts`, unless
+    their agent names a workspace; an agent that names another one is refused with `WorkspaceChanged`.
 
     ```python
     session = await agent_session_open("review")
@@ -99,9 +126,12 @@ async def agent_session_open(
     environment, home = scope.environment, scope.home
     name = _check_id(id) if id is not None else seams.new_id("session")
     metadata = owner_metadata(caller, environment.redact(metadata))
+    place = _check_workspace(workspace, mounts)
+    if place:
+        metadata = {**(metadata or {}), **place}
     for attempt in count():
         try:
-            return await _read(scope, await scope.find(name, "run"))
+            return _check_same(place, await _read(scope, await scope.find(name, "run")))
         except NoSuchSession:
             if attempt == BEGIN_TRIES:
                 raise
@@ -116,6 +146,30 @@ async def agent_session_open(
         except SessionHeld:  # it is being created just now: for this caller, or for another tenant
             await wait_for_beginner(attempt)
     raise AssertionError("unreachable")
+
+
+def _check_workspace(
+    workspace: str | os.PathLike[str] | None, mounts: Mapping[str, MountMode] | None
+) -> JsonObject:
+    """Return the workspace as metadata; `ConfigError` if it cannot be one."""
+    if workspace is None and not mounts:
+        return {}
+    given = {"workspace": workspace, "mounts": mounts or {}}
+    checks = read_options(WorkspaceOptions)
+    checked = {name: checks[name].check(name, value) for name, value in given.items()}
+    return describe_workspace(WorkspaceOptions(**checked))
+
+
+def _check_same(place: JsonObject, session: Session) -> Session:
+    """Return the session; `WorkspaceChanged` if it works in another folder than was asked for."""
+    if place and session.workspace_anchor != place[ANCHOR]:
+        known = session.workspace_anchor
+        raise WorkspaceChanged(
+            f"session {session.id!r} was begun "
+            + ("without a workspace" if known is None else f"in the workspace {safe_repr(known)}")
+            + f", not in {safe_repr(place[ANCHOR])}"
+        )
+    return session
 
 
 async def agent_session_read(

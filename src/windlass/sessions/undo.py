@@ -43,6 +43,7 @@ from windlass.sessions.effects import (
 from windlass.store.base import Journal, Store
 from windlass.store.open import Address
 from windlass.toolbox.registry import replace_names
+from windlass.toolbox.session_workspace import find_workspace
 from windlass.tools.function import as_tools
 from windlass.tools.handlers import is_async, own
 from windlass.tools.render import to_text
@@ -143,8 +144,10 @@ class _Undoing:
         if begun is None:
             raise NoSuchSession(f"session {asked!r} has never run: there is nothing to undo")
         known = {tool.name: tool for tool in environment.resources.tools()}
-        # Names are of built-in tools, for the files of the current folder.
-        named = replace_names(tools, {}) if isinstance(tools, (list, tuple)) else tools
+        # Names are of built-in tools, for the files of the session's workspace.
+        found = find_workspace(entries)
+        place = {} if found is None else {"workspace": found.anchor, "mounts": found.mounts}
+        named = replace_names(tools, place) if isinstance(tools, (list, tuple)) else tools
         known |= {tool.name: tool for tool in as_tools(named)}
         who = caller or caller_of_resumed(begun, owner_of(entries), None)[0]
         parent = await _parent(home, entries)
