@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, str] = {
     "transcript_render_visible": "transcript",
     "transcript_render_full": "transcript",
     "transcript_events": "transcript",
-    "agent_session_open": "id workspace mounts",
+    "agent_session_open": "id metadata parent_id workspace mounts",
     "agent_session_reset": "id",
     "agent_session_trim": "id keep_last",
     "agent_session_fork": "id",

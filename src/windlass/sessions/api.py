@@ -166,8 +166,12 @@ def _check_same(place: JsonObject, session: Session) -> Session:
         known = session.workspace_anchor
         raise WorkspaceChanged(
             f"session {session.id!r} was begun "
-            + ("without a workspace" if known is None else f"in the workspace {safe_repr(known)}")
-            + f", not in {safe_repr(place[ANCHOR])}"
+            + (
+                "without a workspace"
+                if known is None
+                else f"in the workspace {safe_repr(known, 500)}"
+            )
+            + f", not in {safe_repr(place[ANCHOR], 500)}"
         )
     return session
 

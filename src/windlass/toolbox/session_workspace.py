@@ -102,14 +102,14 @@ def _check_folder(recorded: RecordedWorkspace) -> None:
     for folder in (recorded.anchor, *recorded.mounts):
         if not os.path.isdir(folder):
             raise WorkspaceChanged(
-                f"the session works in {safe_repr(recorded.anchor)}, and there is no folder "
-                f"{safe_repr(folder)} here; go on where it is, or begin another session"
+                f"the session works in {safe_repr(recorded.anchor, 500)}, and there is no folder "
+                f"{safe_repr(folder, 500)} here; go on where it is, or begin another session"
             )
 
 
 def _check_same(anchor: str, recorded: RecordedWorkspace) -> None:
     if anchor != os.path.realpath(recorded.anchor):
         raise WorkspaceChanged(
-            f"the session works in {safe_repr(recorded.anchor)}, not in the workspace "
-            f"{safe_repr(anchor)}; leave workspace out, or begin another session"
+            f"the session works in {safe_repr(recorded.anchor, 500)}, not in the workspace "
+            f"{safe_repr(anchor, 500)}; leave workspace out, or begin another session"
         )
