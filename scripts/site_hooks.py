@@ -23,6 +23,7 @@ API = "reference/api"
 # Page, title, and the packages whose public names stand on it.
 TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
+    ("attempts", "Typed answers in attempts", "attempts"),
     ("tools", "Tools", "tools"),
     ("toolbox", "Toolbox: built-in tools", "toolbox"),
     ("mcp", "MCP", "mcp"),

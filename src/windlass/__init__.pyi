@@ -2,6 +2,7 @@
 
 from windlass import access as access
 from windlass import agents as agents
+from windlass import attempts as attempts
 from windlass import audit as audit
 from windlass import callers as callers
 from windlass import errors as errors
@@ -45,6 +46,26 @@ from windlass.agents.presets import repair_agent as repair_agent
 from windlass.agents.presets import review_captain_agent as review_captain_agent
 from windlass.agents.presets import summary_agent as summary_agent
 from windlass.agents.presets import verify_agent as verify_agent
+from windlass.attempts.definition import AgentDefinition as AgentDefinition
+from windlass.attempts.definition import ObservabilityConfig as ObservabilityConfig
+from windlass.attempts.definition import OutputToolConfig as OutputToolConfig
+from windlass.attempts.definition import ToolsConfig as ToolsConfig
+from windlass.attempts.definition import ValidationConfig as ValidationConfig
+from windlass.attempts.definition import define_agent as define_agent
+from windlass.attempts.execution import execute_agent as execute_agent
+from windlass.attempts.execution import resume_execution as resume_execution
+from windlass.attempts.result import AgentErrorCode as AgentErrorCode
+from windlass.attempts.result import Attempt as Attempt
+from windlass.attempts.result import CallbackError as CallbackError
+from windlass.attempts.result import ExecuteFailure as ExecuteFailure
+from windlass.attempts.result import ExecutionMetadata as ExecutionMetadata
+from windlass.attempts.result import Failure as Failure
+from windlass.attempts.result import FailureContext as FailureContext
+from windlass.attempts.result import Success as Success
+from windlass.attempts.state import AgentExecutionState as AgentExecutionState
+from windlass.attempts.state import ExecuteCallbacks as ExecuteCallbacks
+from windlass.attempts.tools import DEFAULT_SUBMIT_TOOL as DEFAULT_SUBMIT_TOOL
+from windlass.attempts.tools import HelperTool as HelperTool
 from windlass.audit.anchors import Anchor as Anchor
 from windlass.audit.query import AuditEntry as AuditEntry
 from windlass.audit.query import AuditPage as AuditPage

@@ -64,6 +64,13 @@ CLAIMS = {
         "Invoice(customer='Ann', total=12.5)",
         "Ann pays 12.50 EUR, after 3 turns",
     ],
+    "attempts": [
+        "customer_of: Ann",
+        "give_invoice: Ann: 2 lines, 10.00 EUR",
+        "refused: the lines add up to 12.5",
+        "Ann pays 12.50 EUR (attempt 2)",
+        "INVALID_RESPONSE: the model called no tool (stop reason 'end_turn')",
+    ],
     "judged": [
         "turn 1: tests_pass: add(1, 2) is -1, not 3",
         "turn 3: tests_pass: ok",

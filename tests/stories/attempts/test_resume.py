@@ -1,0 +1,152 @@
+"""Executions that are cut off anywhere go on in the attempt that they were in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import windlass as w
+from tests.stories.attempts.invoices import ANN, Invoice, define, reflecting
+from tests.stories.helpers import written
+from windlass.engine.environment import current_environment
+from windlass.events import Noted, Replied, RunStarted
+from windlass.store.codec import decode
+from windlass.testing import call, scripted
+from windlass.testing.script import ScriptedModel
+
+
+def answer(request: w.Request) -> Any:
+    """Answer by what was said so far: two attempts, each with a helper, the second passes."""
+    turns = [message for message in request.messages if message.role == "assistant"]
+    prices = {1: 0.0, 4: 12.5}
+    return {
+        0: call("look_up", name="Ann"),
+        1: [call("look_up", name="Bob"), call("give_invoice", customer="Ann", total=prices[1])],
+        2: call("look_up", name="Cid"),
+        3: call("no_such_tool"),
+        4: call("give_invoice", customer="Ann", total=prices[4]),
+    }[len(turns)]
+
+
+def reflect(request: w.Request) -> Any:
+    """Answer by what was said so far: two attempts with reflection."""
+    turns = [message for message in request.messages if message.role == "assistant"]
+    return {
+        0: call("give_invoice", customer="Ann", total=-1.0),
+        1: call("submit"),
+        2: call("give_invoice", customer="Ann", total=99.0),
+        3: [call("look_up", name="Ann"), call("give_invoice", customer="Ann", total=12.5)],
+        4: call("submit"),
+    }[len(turns)]
+
+
+class Log:
+    """What callbacks were told, with whether it may be a repetition."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, ...]] = []
+
+    def callbacks(self) -> w.ExecuteCallbacks:
+        return {
+            "on_attempt_start": lambda state: self.add(state, "start"),
+            "on_tool_call": lambda state, name, given: self.add(state, "call", name, repr(given)),
+            "on_tool_result": lambda state, name, text: self.add(state, "result", name, text),
+            "on_validation_failure": lambda state, attempt: self.add(state, *attempt.errors),
+        }
+
+    def add(self, state: w.AgentExecutionState, *words: str) -> None:
+        self.lines.append((str(state.attempt), str(state.iteration_count), *words))
+
+
+def tokens(outcome: w.Success[Invoice] | w.Failure) -> w.Usage:
+    assert outcome.metadata.tokens is not None
+    return outcome.metadata.tokens
+
+
+@pytest.mark.parametrize(("make", "script"), [(define, answer), (reflecting, reflect)])
+async def test_execution_goes_on_after_every_row(make: Any, script: Any):
+    whole, log = scripted(then=script), Log()
+    first = await w.execute_agent(make(whole), "x", session_id="whole", **log.callbacks())
+    assert isinstance(first, w.Success) and first.output == ANN
+    assert [each.number for each in first.metadata.attempts] == [1, 2]
+    store = current_environment().store
+    rows = [decode(row.payload, "whole", 0) for row in await store.rows("whole")]
+    cuts = 0
+    for cut in range(1, len(rows)):
+        before = [entry for row in rows[:cut] for entry in row]
+        if not any(type(entry) is RunStarted for entry in before):
+            continue
+        cuts += 1
+        await written(store, f"cut-{cut}", before)
+        model, told = scripted(then=script), Log()
+        resumed = await w.resume_execution(make(model), f"cut-{cut}", **told.callbacks())
+        assert isinstance(resumed, w.Success), (cut, resumed)
+        assert resumed.metadata.attempts == first.metadata.attempts
+        assert tokens(resumed) == tokens(first)
+        answered = sum(type(entry) is Replied for entry in before)
+        assert len(model.requests) == 5 - answered, "no model call is paid for twice"
+        assert sent(model) == sent(whole)[answered:]
+        # What is told again is what was not on record: at most the last thing that was under way.
+        assert told.lines == log.lines[len(log.lines) - len(told.lines) :]
+        begun = sum(type(entry) is Noted and entry.name == "attempt_started" for entry in before)
+        starts = [line for line in told.lines if line[2] == "start"]
+        assert len(starts) == 2 - begun
+    assert cuts > 10
+
+
+def sent(model: ScriptedModel) -> list[Any]:
+    return [(request.system, tuple(request.messages), request.tools) for request in model.requests]
+
+
+async def test_callbacks_of_a_resumed_execution_are_marked():
+    model = scripted(then=answer)
+    await w.execute_agent(define(model), "x", session_id="whole")
+    store = current_environment().store
+    rows = [decode(row.payload, "whole", 0) for row in await store.rows("whole")]
+    await written(store, "cut", [entry for row in rows[:2] for entry in row])
+    marks: list[bool] = []
+    await w.resume_execution(
+        define(scripted(then=answer)),
+        "cut",
+        on_tool_call=lambda state, name, given: marks.append(state.resumed),
+    )
+    assert marks and all(marks)
+
+
+async def test_validator_reads_the_input_that_a_resumed_execution_is_given():
+    seen: list[object] = []
+
+    def look(invoice: Invoice, state: w.AgentExecutionState) -> None:
+        seen.append((state.input, state.deps))
+
+    store = current_environment().store
+    agent = define(scripted(then=answer), validators=[look])
+    await w.execute_agent(agent, "mail", deps="db", session_id="whole")
+    rows = [decode(row.payload, "whole", 0) for row in await store.rows("whole")]
+    await written(store, "cut", [entry for row in rows[:2] for entry in row])
+    await w.resume_execution(agent, "cut", input="mail", deps="db")
+    assert seen == [("mail", "db")] * 2
+
+
+async def test_execution_continues_the_conversation_of_its_session():
+    chat = w.Agent(scripted("Ann owes 12.50."))
+    await chat.run("Who owes what?", session_id="talk")
+    model = scripted(call("give_invoice", customer="Ann", total=12.5))
+    outcome = await w.execute_agent(define(model), "as said", session_id="talk")
+    assert isinstance(outcome, w.Success) and outcome.metadata.session_id == "talk"
+    assert [message.text for message in model.requests[0].messages][:2] == [
+        "Who owes what?",
+        "Ann owes 12.50.",
+    ]
+
+
+async def test_execution_ended_as_a_failure_stays_so():
+    outcome = await w.execute_agent(define(scripted("words")), "x", session_id="ended")
+    again = await w.resume_execution(define(scripted()), "ended")
+    assert isinstance(outcome, w.Failure) and isinstance(again, w.Failure)
+    assert (again.code, again.message, again.context) == (
+        outcome.code,
+        outcome.message,
+        outcome.context,
+    )
