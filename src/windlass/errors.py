@@ -33,7 +33,7 @@ from windlass.json_types import JsonObject
 
 
 class WindlassError(Exception):
-    """The root: `except windlass.WindlassError` catches everything Windlass raises."""
+    """The base class: `except windlass.WindlassError` catches everything Windlass raises."""
 
     trace: Any = None  # of a run: a dict; of `generate`: its steps
     session_id: str | None = None
@@ -49,7 +49,7 @@ class WorkspaceChanged(ConfigError):
 
 
 class AlreadyAnswered(ConfigError):
-    """A question that is answered already: by `error.by`, with `error.action`.
+    """A question that was already answered: by `error.by`, with `error.action`.
 
     ```python
     try:
@@ -66,11 +66,11 @@ class AlreadyAnswered(ConfigError):
 
 
 class InvalidAnswer(ConfigError):
-    """An answer that its question does not take; the message says which it takes."""
+    """An answer that does not fit its question; the message says which answers do."""
 
 
 class ModelError(WindlassError):
-    """A failed model call. `category` is stable; `transient` tells if a retry can help."""
+    """A failed model call. `category` is stable; `transient` says whether a retry can help."""
 
     category: ClassVar[str] = "model_error"
     transient: ClassVar[bool] = False
@@ -129,7 +129,7 @@ class ConnectionFailed(ModelError):
 
 
 class StreamBroken(ModelError):
-    """The reply began and never ended properly; nothing of it was run."""
+    """A reply that began and did not end properly; none of its calls was run."""
 
     category, transient = "network", True
 
@@ -177,7 +177,7 @@ class BadReply(ModelError):
 
 
 class ToolFailed(WindlassError):
-    """A tool failed, and by the options this ends the run."""
+    """A tool failed, and the options say that this ends the run (`tool_error_mode="abort"`)."""
 
 
 class BudgetExceeded(WindlassError):
@@ -187,7 +187,7 @@ class BudgetExceeded(WindlassError):
 
 
 class TokenBudgetExceededError(BudgetExceeded):
-    """An agent has used more tokens than its budget: `error.agent`, `.tokens_used`, `.budget`."""
+    """An agent used more tokens than its budget: `error.agent`, `.tokens_used`, `.budget`."""
 
     limit: str | None = "tokens"
 
@@ -197,25 +197,25 @@ class TokenBudgetExceededError(BudgetExceeded):
 
 
 class Aborted(WindlassError):
-    """The caller aborted the run."""
+    """The run was stopped by `Abort.abort()`, or a stream of it was left."""
 
 
 class WaitingCall(Protocol):
-    """A call that waits for an answer, or for its result."""
+    """A tool call that waits for an approval, or for its result."""
 
     @property
     def id(self) -> str:
-        """What `resume` is given an answer for."""
+        """The id under which `resume` takes the answer."""
         ...
 
     @property
     def name(self) -> str:
-        """The tool."""
+        """The name of the tool."""
         ...
 
     @property
     def arguments(self) -> JsonObject:
-        """What it is called with."""
+        """The arguments of the call."""
         ...
 
     @property
@@ -225,15 +225,15 @@ class WaitingCall(Protocol):
 
 
 class Suspended(WindlassError):
-    """The run is parked: resume it by `session_id`, once `pending` has its answers."""
+    """A parked run: resume it by `session_id` when the calls in `pending` are answered."""
 
     pending: Sequence[WaitingCall] = ()
 
 
 class OutputMissing(WindlassError):
-    """A run that ended without an answer: `error.status`, `error.error`, `error.fix`.
+    """A run without an answer: `error.status`, `error.error`, `error.fix`.
 
-    `error` is that of the result (category, kind, message, …), `fix` what to do about it.
+    `error` is that of the result (category, kind, message, …), `fix` says what to do.
 
     ```python
     try:
@@ -260,11 +260,11 @@ class GuardrailTripped(WindlassError):
 
 
 class PermissionDenied(WindlassError):
-    """The caller may not do this."""
+    """The caller has no permission for this."""
 
 
 class ParentRequired(PermissionDenied):
-    """A sub-agent's session that goes on under its parent only: resume `error.session_id`."""
+    """A sub-agent's session that continues only with its parent: resume `error.session_id`."""
 
     def __init__(self, why: str, parent_id: str) -> None:
         super().__init__(
@@ -281,7 +281,7 @@ class ResourceError(WindlassError):
 
 
 class NotFound(ResourceError, KeyError):
-    """The caller's tenant has no row of this id."""
+    """The caller's tenant has no row with this id."""
 
     code = "not_found"
 
@@ -292,7 +292,7 @@ class NotFound(ResourceError, KeyError):
 class Conflict(ResourceError):
     """A row that was changed since it was read: read it again and repeat the edit.
 
-    `version` is the present one, where there is one.
+    `error.version` is the current version, if there is one.
     """
 
     code = "conflict"
@@ -303,7 +303,7 @@ class Conflict(ResourceError):
 
 
 class InvalidValue(ResourceError, ValueError):
-    """A value, a filter or a cursor that the resource cannot take."""
+    """A value, a filter or a cursor that the resource does not accept."""
 
     code = "invalid"
 
@@ -315,7 +315,7 @@ class StoreError(WindlassError):
 
 
 class StaleWriter(StoreError):
-    """Another run has taken the session over; this one wrote nothing and ends."""
+    """Another process has taken over the session; this run ends and writes nothing more."""
 
 
 class Corrupt(StoreError):
@@ -327,7 +327,7 @@ class Full(StoreError):
 
 
 class Locked(StoreError):
-    """Someone else holds the database or the session."""
+    """Another process holds the database or the session."""
 
 
 class SessionWriter(Protocol):
@@ -350,16 +350,16 @@ class SessionWriter(Protocol):
 
     @property
     def since(self) -> float:
-        """When it became the writer, in seconds of the epoch."""
+        """When it became the writer, in epoch seconds."""
         ...
 
 
 class SessionHeld(Locked):
-    """A session with an active run, here or elsewhere.
+    """A session with an active run, in this or another process.
 
-    `error.holder` is its writer (`.host`, `.pid`, `.caller`, `.since`) and
-    `error.last_active` when it last did, in seconds of the epoch. Whoever means it passes
-    `take_over=True`: the other run then ends with `StaleWriter`.
+    `error.holder` is its writer (`.host`, `.pid`, `.caller`, `.since`), and `error.last_active` is
+    when it was last active, in epoch seconds. `take_over=True` continues anyway; the other run then
+    ends with `StaleWriter`.
 
     ```python
     try:
@@ -377,17 +377,17 @@ class SessionHeld(Locked):
 
 
 class NoSuchSession(StoreError, KeyError):
-    """No session has this id."""
+    """There is no session with this id, or the caller may not see it."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "no such session"
 
 
 class TestBroken(WindlassError, AssertionError):
-    """An error that only tests meet: an ended script, a forbidden request, a broken rule.
+    """An error that only tests raise: an ended script, a forbidden request, a broken rule.
 
-    The run is on record as failed like any other, and the error is raised instead of a status, so
-    that no test passes over it.
+    The run is recorded as failed, and the error is raised in place of a status, so that no test
+    overlooks it.
     """
 
     __test__ = False  # its name makes pytest look

@@ -1,7 +1,8 @@
 """Messages between people, models and tools: a role and a tuple of blocks.
 
-Frozen, provider-neutral. Wires translate at the edge; what only one provider understands rides in
-`Opaque` blocks (or a block's own `opaque` field), bound to the provider and model that made it.
+Frozen and provider-neutral; wires translate them. Blocks that only one provider understands are
+`Opaque` (or in a block's own `opaque` field), and are sent back only to the provider and model that
+made them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
 class Thinking(
     msgspec.Struct, frozen=True, tag="thinking", tag_field="type", omit_defaults=True, gc=False
 ):
-    """The model's reasoning. `opaque` is the provider's own block, echoed unchanged."""
+    """The model's reasoning. `opaque` is the provider's own block, sent back unchanged."""
 
     text: str
     opaque: object = None
@@ -58,9 +59,9 @@ class Thinking(
 class ToolCall(
     msgspec.Struct, frozen=True, tag="tool_call", tag_field="type", omit_defaults=True, gc=False
 ):
-    """A request to run a tool: `ToolCall("c1", "add", {"a": 1, "b": 2})`.
+    """A request of the model to run a tool: `ToolCall("c1", "add", {"a": 1, "b": 2})`.
 
-    `raw` keeps the arguments as the provider wrote them when they were not a JSON object.
+    `raw` is the text of the arguments if the provider did not write a JSON object.
     """
 
     id: str
@@ -79,9 +80,10 @@ class ToolCall(
 class Image(
     msgspec.Struct, frozen=True, tag="image", tag_field="type", omit_defaults=True, gc=False
 ):
-    """An image: `Image.from_file("cat.png")`, `Image.from_url("https://…")`, `Image.from_bytes(data)`.
+    """An image for the model: `Image.from_file("cat.png")`.
 
-    It holds a `url`, or base64 `data` with its `media_type`.
+    Also `Image.from_url("https://…")` and `Image.from_bytes(data)`. It has a `url`, or base64
+    `data` with its `media_type`.
     """
 
     data: str | None = None
@@ -90,13 +92,13 @@ class Image(
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], media_type: str | None = None) -> Image:
-        """Read an image from a file; its type is that of its content, else of its name."""
+        """Read an image from a file; the type comes from the content, else from the name."""
         data = _read_media(path, "Image")
         return cls.from_bytes(data, media_type or _type_of(data) or _type_of_name(path, "image/"))
 
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str | None = None) -> Image:
-        """Make an image of its bytes; PNG, JPEG, GIF and WebP are recognized."""
+        """Make an image from bytes; PNG, JPEG, GIF and WebP are recognized."""
         _check_bytes(data, "Image")
         found = media_type or _type_of(data)
         if found is None or not found.startswith("image/"):
@@ -108,16 +110,17 @@ class Image(
 
     @classmethod
     def from_url(cls, url: str, media_type: str = "image/png") -> Image:
-        """Name an image that the provider fetches itself."""
+        """Make an image from an address; the provider downloads it."""
         return cls(url=_check_url(url, "Image"), media_type=media_type)
 
 
 class Document(
     msgspec.Struct, frozen=True, tag="document", tag_field="type", omit_defaults=True, gc=False
 ):
-    """A file for the model to read: `Document.from_file("terms.pdf")`.
+    """A file for the model: `Document.from_file("terms.pdf")`.
 
-    It holds a `url`, or base64 `data` with its `media_type`.
+    Also `Document.from_url("https://…")` and `Document.from_bytes(data)`. It has a `url`, or base64
+    `data` with its `media_type`.
     """
 
     data: str | None = None
@@ -132,7 +135,7 @@ class Document(
         media_type: str | None = None,
         title: str | None = None,
     ) -> Document:
-        """Read a document from a file; its title is the file's name unless one is given."""
+        """Read a document from a file; the title is the file's name unless one is given."""
         data = _read_media(path, "Document")
         kind = media_type or _type_of(data) or _type_of_name(path, "")
         return cls.from_bytes(data, kind, title or os.path.basename(os.fspath(path)))
@@ -141,7 +144,7 @@ class Document(
     def from_bytes(
         cls, data: bytes, media_type: str | None = None, title: str | None = None
     ) -> Document:
-        """Make a document of its bytes; a PDF is recognized."""
+        """Make a document from bytes; a PDF is recognized."""
         _check_bytes(data, "Document")
         found = media_type or _type_of(data)
         if found is None:
@@ -154,12 +157,12 @@ class Document(
     def from_url(
         cls, url: str, media_type: str = "application/pdf", title: str | None = None
     ) -> Document:
-        """Name a document that the provider fetches itself."""
+        """Make a document from an address; the provider downloads it."""
         return cls(url=_check_url(url, "Document"), media_type=media_type, title=title)
 
 
 class Opaque(msgspec.Struct, frozen=True, tag="opaque", tag_field="type", gc=False):
-    """A provider-native block, kept and sent back as it came."""
+    """A block that only one provider understands; stored, and sent back unchanged."""
 
     origin: Origin
     data: object
@@ -168,9 +171,10 @@ class Opaque(msgspec.Struct, frozen=True, tag="opaque", tag_field="type", gc=Fal
 class ToolResult(
     msgspec.Struct, frozen=True, tag="tool_result", tag_field="type", omit_defaults=True, gc=False
 ):
-    """The answer to the call with the same `id`, as the model sees it.
+    """The result of the call with the same `id`, as the model sees it.
 
-    A tool may return one to choose its own words: `ToolResult(content="no such order", is_error=True)`.
+    A tool may return one to write the text itself: `ToolResult(content="no such order",
+    is_error=True)`.
     """
 
     id: str = ""
@@ -191,7 +195,7 @@ class ToolResult(
 
     @property
     def text(self) -> str:
-        """The text of the answer, without media."""
+        """The text of the result, without media."""
         if isinstance(self.content, str):
             return self.content
         return "".join(block.text for block in self.content if isinstance(block, Text))
@@ -201,9 +205,9 @@ Block: TypeAlias = Union[Text, Thinking, ToolCall, ToolResult, Image, Document, 
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One message: `Message("user", "hi")`, `Message("assistant", (Text("hi"), ToolCall(…)))`.
+    """A message: `Message("user", "hi")`, `Message("assistant", (Text("hi"), ToolCall(…)))`.
 
-    `kind` says why the runtime spoke in a user's place (`nudge`, `feedback`, …).
+    `kind` says why the runtime wrote a message of the user (`nudge`, `feedback`, …).
     """
 
     role: Role
@@ -221,7 +225,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls in it, in the order asked."""
+        """The tool calls in it, in order."""
         # A loop: before Python 3.12 a comprehension takes longer than the few blocks it looks at.
         calls: list[ToolCall] = []
         for block in self.content:
@@ -405,8 +409,8 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
 def estimate_tokens(messages: object) -> int:
     """Estimate the tokens of messages: `estimate_tokens([Message("user", "hello")])`.
 
-    Four letters to a token, of words, results and the JSON of arguments; digits, signs and scripts
-    that take more tokens count more. A picture counts as 1,600 tokens.
+    A token is about four letters; digits, signs and other scripts count more. An image counts as
+    1,600 tokens. No request is made.
     """
     return -(-characters(as_messages(messages)) // 4)
 

@@ -1,4 +1,4 @@
-"""Usage of model calls in tokens and dollars. Adds up; knows nothing of limits."""
+"""Usage of model calls in tokens and dollars; values can be added."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens of one call, or of several added up: `Usage(input_tokens=10, output_tokens=5)`.
+    """Tokens of one or more calls: `Usage(input_tokens=10, output_tokens=5)`; can be added.
 
-    `input_tokens` counts the whole prompt, cached parts included; `cache_read_tokens` and
-    `cache_write_tokens` are the cached part of it, `reasoning_tokens` how much of the output
-    was thought.
+    `input_tokens` is the whole prompt; `cache_read_tokens` and `cache_write_tokens` are its cached
+    parts. `reasoning_tokens` is the part of the output that was reasoning.
     """
 
     input_tokens: int = 0

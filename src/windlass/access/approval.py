@@ -51,9 +51,10 @@ FIELDS: Final = (
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One rule: `Rule("ask", {"tool": "refund_*"}, "money leaves the house")`.
+    """A rule of an `ApprovalPolicy`: `Rule("ask", {"tool": "refund_*"}, "money is paid out")`.
 
-    All fields of `match` must fit; of a list any one is enough.
+    `action` is `"allow"`, `"deny"` or `"ask"`. All fields of `match` must match the call; a list
+    matches if one of its values does. The text is the reason that people and the record see.
     """
 
     action: Action
@@ -68,7 +69,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The rule in one line, for a receipt."""
+        """The rule as one line of text, for a receipt."""
         about = ", ".join(
             f"{field}={value if isinstance(value, int) else '|'.join(value)}"
             for field, value in self.match.items()
@@ -77,7 +78,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class PolicyDecision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The receipt of a decision: which rule matched, and why it is there."""
+    """The receipt of an approval decision: the action, the rule that matched, and its reason."""
 
     action: Action
     rule: str  # "rule 2 (ask: tool=refund_*)", "guard", "unmatched"
@@ -86,11 +87,12 @@ class PolicyDecision(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls may run, which may not, and which a person is asked about:
+    """Approval rules: which tool calls run, which are denied, and which ask a person.
 
     ```python
     w.agent_loop(task, approval_policy={"rules": [{"deny": "delete_*"}, {"ask": {"kind": "edit"}}]})
     ```
+    Deny wins over ask, and ask over allow. A call that no rule matches runs.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -101,7 +103,7 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
     guards: bool = True
 
     def decide(self, facts: CallFacts) -> PolicyDecision:
-        """Decide on a call, with the receipt."""
+        """Decide about a call, and return the decision with its receipt."""
         workspace = self.root
         if (
             self.guards
@@ -121,7 +123,7 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> str:
-        """The folder that relative paths begin in."""
+        """The folder for relative paths."""
         return os.path.realpath(self.workspace or os.getcwd())
 
 

@@ -12,10 +12,10 @@ from windlass.json_types import as_given
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """An identity: `Caller("ann", roles=("support",), tenant="acme")`.
+    """The identity of a run: `Caller("ann", roles=("support",), tenant="acme")`.
 
-    No name makes a caller the host: `Caller("local")` is a user called "local", and
-    `Caller.local()` is one object that nothing else compares equal to.
+    Without a caller, the host runs (`Caller.local()`). `Caller("local")` is a user of that name and
+    not the host.
     """
 
     user: str
@@ -37,7 +37,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     @staticmethod
     def local() -> Caller:
-        """Return the identity of the host program itself, which may read every session."""
+        """Return the identity of the host program, which may use every session."""
         return _HOST
 
     def __str__(self) -> str:

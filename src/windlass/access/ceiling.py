@@ -14,10 +14,13 @@ LEVELS: Final = ("none", "read_only", "workspace_write", "process_exec", "networ
 
 
 class Ceiling(OptionStruct, frozen=True, kw_only=True):
-    """A ceiling that no grant lifts: `policy={"tools": ["read_*"], "side_effect_level": "read_only"}`."""
+    """The most that an agent may do; no permission and no person can allow more.
+
+    `policy={"tools": ["read_*"], "side_effect_level": "read_only"}`
+    """
 
     tools: Annotated[tuple[str, ...] | None, Option(optional(texts))] = None
-    """Patterns of the names that tools may have; None: any."""
+    """Globs over the names of tools that may be called; None: all."""
     side_effect_level: Annotated[str | None, Option(optional(one_of(*LEVELS)))] = None
     """The highest level of side effects that a tool may have."""
 

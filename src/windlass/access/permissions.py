@@ -82,8 +82,8 @@ def path_scope(
 ) -> PathScope:
     """Build a matcher for workspace paths: `{"allow": {"edit_*": path_scope("path")}}`.
 
-    `roots` are further folders, each with a mode (`{"/srv/data": "extend"}`); with `mount_modes` only
-    those of these modes count.
+    The first argument is the name of the tool's argument. `roots` adds folders, each with a mode
+    (`{"/srv/data": "extend"}`); with `mount_modes` only folders with one of these modes count.
     """
     if not all(isinstance(key, str) and key for key in cast("tuple[object, ...]", arg_keys)):
         raise ConfigError(f"path_scope takes names of arguments, not {safe_repr(arg_keys)}")
@@ -144,7 +144,7 @@ class Ruling(msgspec.Struct, frozen=True):
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     """Lists of allowed and denied calls: `Permissions(allow=("read_*",), deny=("*secret*",))`.
 
-    Denied is denied. Where something is allowed, all else is denied.
+    A denied call is refused. If there is an `allow` list, every other call is refused too.
     """
 
     allow: tuple[Entry, ...] | None = None
@@ -152,7 +152,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     on_escalation: Callable[..., Any] | None = None
 
     def place_in(self, workspace: str, mounts: Mapping[str, str]) -> Permissions:
-        """Return the lists for a workspace: scopes that name none have it, and its mounts."""
+        """Return the lists for a workspace: path scopes without a folder get it."""
         return msgspec.structs.replace(
             self,
             allow=None if self.allow is None else _place_entries(self.allow, workspace, mounts),
@@ -167,10 +167,10 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
         parameters: Iterable[str] = (),
         root: str | None = None,
     ) -> Ruling:
-        """Decide whether the call may run, and by which line. A failing predicate denies.
+        """Decide whether the call may run, and by which entry. A predicate that fails denies.
 
-        `annotations` and `parameters` are the tool's own: what it declares of its arguments, and their
-        names. `root` is where relative paths begin; None: in the current folder.
+        `annotations` and `parameters` are those of the tool. `root` is the folder for relative
+        paths; None: the current folder.
         """
         call = CallValues(
             arguments, annotations or {}, frozenset(parameters), root or current_folder()
@@ -208,7 +208,7 @@ def _place_entries(
 
 
 class PermissionRequest(msgspec.Struct, frozen=True):
-    """The argument of `on_escalation`: a call that the lists deny."""
+    """The argument of `on_escalation`: a call that the permissions refuse."""
 
     tool: str
     args: JsonObject

@@ -39,9 +39,10 @@ class RolesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Roles:
     """Grants by role: `w.Roles({"support": ["product.get", "order.*", "!order.delete"]})`.
 
-    A caller names his roles; `current` may say otherwise each time a call runs, so that a role that
-    was taken away bites on the next call. Without any grants every caller may use every verb, within
-    his own tenant; once there are some, whatever is not granted is refused.
+    A grant is `resource.verb`; `*` matches anything, `!` forbids. Without any grants every caller
+    may use every verb within their own tenant. With grants, everything else is refused.
+    `current(caller)` returns the names of the caller's roles at each call, in place of
+    `caller.roles`; so a revoked role is gone at the next call.
     """
 
     __slots__ = ("_current", "_grants", "_taken")
@@ -66,7 +67,7 @@ class Roles:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is granted, so that every caller may use every verb."""
+        """Whether there are no grants, so that every caller may use every verb."""
         return self._grants is None
 
     @property
@@ -75,7 +76,7 @@ class Roles:
         return dict(self._grants or {})
 
     def grant(self, role: str, *patterns: str) -> None:
-        """Grant more to a role: `roles.grant("support", "order.refund")`."""
+        """Add grants to a role: `roles.grant("support", "order.refund")`."""
         for pattern in patterns:
             if not isinstance(as_given(pattern), str) or not re.fullmatch(_GRANT, pattern):
                 raise ConfigError(
@@ -96,9 +97,9 @@ class Roles:
     ) -> None:
         """Revoke a grant or a role, from the next call on.
 
-        `revoke("support", "order.delete")`: a grant of the role. `revoke("support")`: all of them.
-        `revoke("support", user="ann", tenant="acme")`: the role, from one caller; without a tenant
-        from the user of that name in every one.
+        `revoke("support", "order.delete")` removes one grant of the role, `revoke("support")` all
+        of them. `revoke("support", user="ann", tenant="acme")` takes the role from one caller;
+        without `tenant` from the users of that name in all tenants.
         """
         if user is not None:
             if patterns:
@@ -114,7 +115,7 @@ class Roles:
         known[role] = tuple([one for one in held if patterns and one not in patterns])
 
     def restore(self, role: str, *, user: str, tenant: str | None | EllipsisType = ...) -> None:
-        """Restore a role that was revoked from one caller with the same arguments."""
+        """Give a role back to a caller from whom it was revoked, with the same arguments."""
         self._taken.discard((user, role, tenant))
 
     def of(self, caller: Caller) -> tuple[str, ...]:
@@ -138,7 +139,7 @@ class Roles:
         )
 
     def refusal(self, caller: Caller, action: str) -> str | None:
-        """Return why the caller may not do this now, or None: `roles.refusal(ann, "a.b")`."""
+        """Return why the caller may not do this now, or None: `roles.refusal(ann, "order.get")`."""
         try:
             roles = self.of(caller)
         except Exception as error:  # who cannot be asked does not allow
@@ -163,10 +164,11 @@ class Roles:
         return self.refusal(caller, action) is None
 
     def grants_session(self, caller: Caller, action: str) -> bool:
-        """Check whether the caller may so use sessions that others of his tenant began.
+        """Check whether the caller may use sessions of others in the same tenant in this way.
 
-        `roles.grant("lead", "agent_session.read")`. Without any grants nobody may. A grant of sessions
-        begins with `agent_session.`, or is the `*` of a role for everything; everybody's `*` is not.
+        `roles.grant("lead", "agent_session.read")` grants reading. Without any grants nobody may.
+        Only grants that begin with `agent_session.`, and a role's `*`, count; the `*` of everybody
+        does not.
         """
         name = SESSION_GRANT + action
         if self._grants is None or self.refusal(caller, name) is not None:

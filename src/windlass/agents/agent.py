@@ -80,14 +80,15 @@ NewOutput = TypeVar("NewOutput")
 
 
 class Agent(Generic[Deps, Output]):
-    """An agent you can run, stream, resume, and hand to another agent as a tool:
+    """An agent: a model, a system prompt, tools and limits, to run, stream and resume.
 
     ```python
     agent = w.Agent("anthropic:claude-sonnet-4-5", system="Be brief.", tools=[add], max_turns=5)
     out = await agent.run("What is 2 + 3?")
     print(out.output)
     ```
-    With `output=Invoice` the answer is an `Invoice`. It holds no state of a run: share it freely.
+    With `output=Invoice` the answer is an `Invoice`. An agent is frozen and keeps no state of a run,
+    so one object can serve many runs. Wrong options raise `ConfigError`.
     """
 
     __slots__ = ("_options", "_plans", "_system")
@@ -173,11 +174,11 @@ class Agent(Generic[Deps, Output]):
 
     @property
     def plan(self) -> Plan:
-        """The plan of its runs in the current Runtime; assembled at first use."""
+        """The plan of its runs in the current Runtime; built at first use."""
         return self.plan_in(current_environment())
 
     def plan_in(self, runtime: Environment) -> Plan:
-        """Return the plan of its runs in a Runtime; assembled at first use."""
+        """Return the plan of its runs in a Runtime; built at first use."""
         known = self._plans.get(id(runtime))
         if known is not None and known[0]() is runtime:
             return known[1]
@@ -195,7 +196,7 @@ class Agent(Generic[Deps, Output]):
 
     @property
     def system(self) -> str | SystemPrompt | None:
-        """Its system prompt, or the function that writes one."""
+        """Its system prompt, or the function that returns one."""
         return self._system
 
     @property
@@ -228,10 +229,12 @@ class Agent(Generic[Deps, Output]):
     async def run(
         self, prompt: Prompt, /, *, deps: Deps | None = None, **options: Any
     ) -> AgentResult[Any]:
-        """Run to the end and return the result; its `status` tells how it ended.
+        """Run the agent to the end and return an `AgentResult`; `status` says how it ended.
 
-        Beside what belongs to one run (`session_id`, `caller`, `abort`, `timeout`, `on_event`, …)
-        every option of the agent may be changed for this run: `run("…", max_turns=3)`.
+        `session_id`, `store`, `caller`, `deps`, `abort`, `timeout`, `on_event` and the callbacks
+        belong to this run. Every option of the agent may be changed for it too: `run("…",
+        max_turns=3)`. Raises `ConfigError` for wrong options and `SessionHeld` if another run has
+        the session. Errors of models and tools do not raise; `out.raise_for_status()` does.
         """
         if TYPE_CHECKING:
             lists.take_run_options(**options)
@@ -268,7 +271,7 @@ class Agent(Generic[Deps, Output]):
     def run_sync(
         self, prompt: Prompt, /, *, deps: Deps | None = None, **options: Any
     ) -> AgentResult[Any]:
-        """Run and block; works in scripts, threads and notebooks."""
+        """Run the agent and block until it ends; for scripts, threads and notebooks."""
         return wait(self.run(prompt, deps=deps, **options))
 
     @overload
@@ -298,9 +301,15 @@ class Agent(Generic[Deps, Output]):
     def stream(
         self, prompt: Prompt, /, *, deps: Deps | None = None, **options: Any
     ) -> RunStream[AgentResult[Any]]:
-        """Run and watch: `async with agent.stream("…") as run: async for text in run.text(): …`
+        """Run the agent and yield events while it works.
 
-        Takes what `run` takes. Leaving the block early cancels the run.
+        ```python
+        async with agent.stream("…") as run:
+            async for text in run.text():
+                print(text, end="")
+        out = await run.result()
+        ```
+        Takes the options of `run`. Leaving the block early cancels the run.
         """
         from windlass.engine.stream import RunStream
 
@@ -325,13 +334,13 @@ class Agent(Generic[Deps, Output]):
         deps: Deps | None = None,
         **options: Unpack[ResumeKeywords],
     ) -> AgentResult[Output]:
-        """Resume a parked or killed run, from this or any other process.
+        """Resume a parked or killed run, in this or any other process, and return its result.
 
-        `decisions` answer calls that asked for approval, `results` those that the host runs. A run
-        that has ended stays as it ended. It goes on with the limits that it began with, or lower
-        ones of this agent; a `budget` given here replaces them. It takes the callbacks of `run`.
-        While the run is alive elsewhere this raises `SessionHeld`; `take_over=True` goes on here,
-        and the other run ends with `StaleWriter`.
+        `decisions` answers calls that wait for approval (`{call_id: w.Allow()}`), `results` gives
+        the results of calls that the host runs. A run that has ended is returned as it ended. The
+        run keeps the limits that it began with, or lower ones of this agent; `budget` replaces
+        them. Callbacks are those of `run`. Raises `SessionHeld` while another process has the run;
+        with `take_over=True` it continues here, and the other run ends with `StaleWriter`.
         """
         if TYPE_CHECKING:
             lists.take_resume_options(**options)
@@ -361,10 +370,11 @@ class Agent(Generic[Deps, Output]):
         return AgentResult(begun.run, outcome)
 
     def detach(self, session_id: str | None = None) -> tuple[str, ...]:
-        """Detach this agent's runs in this process, or the one on this session.
+        """Suspend this agent's runs in this process, or the one on this session, for a restart.
 
-        `loop.add_signal_handler(signal.SIGTERM, agent.detach)`: each ends here as `suspended` (`detached`), and `resume` goes on with it anywhere, where its
-        journal ends. Returns the sessions that were told; may be called from any thread.
+        `loop.add_signal_handler(signal.SIGTERM, agent.detach)`: each run ends here as `suspended`
+        (`detached`), and `resume` continues it in any process. Returns the ids of the sessions. May
+        be called from any thread.
         """
         return detach(self, session_id)
 
@@ -405,7 +415,7 @@ class Agent(Generic[Deps, Output]):
         raise NotImplementedError
 
     def with_(self, **options: Any) -> Agent[Deps, Any]:
-        """Return the same agent with some options changed; this one stays as it is."""
+        """Return a copy of the agent with some options changed: `agent.with_(max_turns=30)`."""
         return self._with_options(options, "Agent", frozenset())
 
     def _with_options(
@@ -431,9 +441,10 @@ class Agent(Generic[Deps, Output]):
     override = with_
 
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
-        """Make this agent a tool of another: it takes a `task` and answers with its final text.
+        """Return this agent as a tool (handoff): it takes a `task` and returns its answer.
 
-        Each call has a session named after it: a parked or killed child goes on where that ends.
+        Use it as `w.Agent(model, tools=[digger.as_tool()])`. Each call has a session of its own, so
+        a sub-agent that was parked or killed continues where its session ends.
         """
         return agent_tool(self, name, description)
 
@@ -444,7 +455,10 @@ class Agent(Generic[Deps, Output]):
         session_id: str | None,
         going_on: Store | None = None,
     ) -> Plan:
-        """Return the plan of one run; a function writes its system prompt, unless it goes on."""
+        """Return the plan of one run; a function that writes the system prompt is called for it.
+
+        A run that is resumed uses the recorded text.
+        """
         if not callable(self._system):
             return self.plan
         context = context_of(self.plan, deps, caller, session_id)

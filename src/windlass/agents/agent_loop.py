@@ -30,12 +30,14 @@ async def agent_loop(
     /,
     **more: Unpack[LoopKeywords],
 ) -> LoopResult:
-    """Run an agent loop and return its result in any case; `status` tells how it ended.
+    """Run an agent loop and return a `LoopResult`; `status` says how it ended.
 
     ```python
     result = await w.agent_loop("Sort this list.", "Be brief.", tools=[sort], loop_until_done=True)
     print(result.status, result.visible_text, result.llm.iterations)
     ```
+    Options may also be a dict, the third argument. Raises `ConfigError` for wrong options, and
+    `SessionHeld` if another run has the session. Errors of models and tools do not raise.
     """
     if TYPE_CHECKING:
         take_loop_options(**more)

@@ -49,7 +49,7 @@ class JudgeSummary(Record, frozen=True):
 
 
 class TurnResult(LoopResult):
-    """The result of `agent_turn`: the loop's result, with its turns and judgements."""
+    """The result of `agent_turn`: a `LoopResult` with its turns and the judge's decisions."""
 
     @cached_property
     def iterations(self) -> list[IterationSummary]:
@@ -77,7 +77,7 @@ class TurnResult(LoopResult):
 
     @cached_property
     def judge_decisions(self) -> list[JudgeSummary]:
-        """All decisions of judges, in order."""
+        """All decisions of judges, in order: `decision.verdict`, `decision.iteration`."""
         return [
             JudgeSummary(
                 entry.iteration,
@@ -103,12 +103,14 @@ async def agent_turn(
     /,
     **more: Unpack[TurnKeywords],
 ) -> TurnResult:
-    """Run one agent on one request, until a judge agrees that it is done.
+    """Run an agent on one request until a judge agrees; return a `TurnResult`.
 
     ```python
     result = await w.agent_turn("Summarize the risks.", system="Be concise.", model="openai:gpt-5")
     print(result.visible_text, result.judge_decisions[0].verdict)
     ```
+    It is `agent_loop` with `loop_until_done` and `done_judge` (here also `judge`), and takes the
+    same options.
     """
     if TYPE_CHECKING:
         take_turn_options(**more)

@@ -1,7 +1,7 @@
-"""Presets: the options of common agents. The caller's options override them.
+"""Presets: options for common agents. Options of the user override them.
 
-Four are roles (audit, repair, summary, verify), four are captains: long budgets, and around their
-tool calls a consent, a limit, a dry run or sinks, where those are given or stand in the preset.
+Four are roles (audit, repair, summary, verify). Four are captains: they have long budgets, and may
+have consent, a rate limit, a dry run or sinks around their tool calls.
 """
 
 from __future__ import annotations
@@ -80,13 +80,14 @@ _AROUND: Final = ("consent", "rate_limit", "dry_run", "audit_sink", "telemetry",
 
 
 def agent_preset(name: str, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the options of a preset, with yours over them.
+    """Return the options of a preset as a dict, with your overrides.
 
     ```python
-    options = w.agent_preset("repair", {"tools": tools, "iteration_budget": {"mode": "adaptive", "max": 20}})
+    options = w.agent_preset("repair", {"tools": tools, "max_nudges": 5})
     result = await w.agent_loop("Fix the regression.", None, options)
     ```
-    `iteration_budget: "adaptive"` keeps the preset's numbers. Where `overrides` name the model, `thinking` is chosen for it.
+    `iteration_budget="adaptive"` in the overrides keeps the numbers of the preset. If the overrides
+    name the model, `thinking` is chosen for it. An unknown preset raises `ConfigError`.
     """
     return _options(name, overrides, whole=False)
 
@@ -130,7 +131,7 @@ def _preset(name: object) -> dict[str, Any]:
 def agent_budget(
     kind_or_options: str | Mapping[str, Any], overrides: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Build a value for `iteration_budget`: of a preset, a mode, or your own numbers.
+    """Build a value for `iteration_budget` from a preset, a mode, or your own numbers.
 
     `agent_budget("repair", {"max": 24})`, `agent_budget("adaptive", {"initial": 2, "max": 6})`
     """
@@ -171,7 +172,7 @@ def _switch_mode(budget: Mapping[str, Any], mode: str) -> Any:
 
 
 def reads_only(call: AskedCall) -> bool | dict[str, Any]:
-    """Allow only tools that read, as the consent of a merge captain."""
+    """Allow only tools that read; the default consent of a merge captain."""
     if call["kind"] in HARMLESS:
         return True
     kinds = ", ".join(sorted(HARMLESS))
@@ -253,35 +254,35 @@ async def _run(name: str, prompt: Any, options: Any, more: Mapping[str, Any]) ->
 async def audit_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """Investigate without changes: `await w.audit_agent("Audit the release", tools=tools)`."""
+    """Run an agent that inspects: `await w.audit_agent("Audit the release", tools=tools)`."""
     return await _run("audit", prompt, options, more)
 
 
 async def repair_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """Repair something with tools: `await w.repair_agent("Fix the regression", tools=tools)`."""
+    """Run an agent that fixes something: `await w.repair_agent("Fix the bug", tools=tools)`."""
     return await _run("repair", prompt, options, more)
 
 
 async def summary_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """Answer once, without tools: `await w.summary_agent("Summarize these findings: …")`."""
+    """Run one model call without tools: `await w.summary_agent("Summarize these notes: …")`."""
     return await _run("summary", prompt, options, more)
 
 
 async def verify_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[PresetKeywords]
 ) -> LoopResult:
-    """Verify with a judge: `await w.verify_agent("Is the fix complete?", tools=tools)`."""
+    """Run an agent until a judge agrees: `await w.verify_agent("Is it fixed?", tools=tools)`."""
     return await _run("verify", prompt, options, more)
 
 
 async def merge_captain_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[CaptainKeywords]
 ) -> LoopResult:
-    """Sweep pull requests; without a `consent` of yours only tools that read are run.
+    """Run an agent for pull requests; without `consent`, tools that write are denied.
 
     `await w.merge_captain_agent("Sweep open PRs.", tools=tools, consent=ask_a_person)`
     """
@@ -291,18 +292,17 @@ async def merge_captain_agent(
 async def review_captain_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[CaptainKeywords]
 ) -> LoopResult:
-    """Review changes: `await w.review_captain_agent("Review the open PRs.", tools=tools)`."""
+    """Run a review agent: `await w.review_captain_agent("Review the PRs.", tools=tools)`."""
     return await _run("review_captain", prompt, options, more)
 
 
 async def oncall_captain_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[CaptainKeywords]
 ) -> LoopResult:
-    """Triage alerts, with at most 50 tool calls.
+    """Run an agent that triages alerts, with at most 50 tool calls.
 
-    `await w.oncall_captain_agent("Triage.", tools=tools)`
-
-    `rate_limit={"max_calls": 100, "message": …}` is another limit.
+    Example: `await w.oncall_captain_agent("Triage.", tools=tools)`. `rate_limit={"max_calls": 100}`
+    changes the limit.
     """
     return await _run("oncall_captain", prompt, options, more)
 
@@ -310,7 +310,7 @@ async def oncall_captain_agent(
 async def release_captain_agent(
     prompt: Any, options: Mapping[str, Any] | None = None, /, **more: Unpack[CaptainKeywords]
 ) -> LoopResult:
-    """Cut a release; `dry_run=True` previews it.
+    """Run an agent that makes a release; with `dry_run=True` tools that write are not run.
 
     `await w.release_captain_agent("Cut v0.9.0.", tools=tools, dry_run=True)`
     """

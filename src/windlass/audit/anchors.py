@@ -23,14 +23,14 @@ _BEGINNING = b'{"tenant":'  # of every seal
 
 @runtime_checkable
 class Anchor(Protocol):
-    """Your own place for seals: a bucket, a ledger, another machine.
+    """A place of your own for seals: `put` stores one, `get` returns all.
 
     ```python
     class Bucket:
         def put(self, seal: w.Seal) -> None:        # or async
             s3.put_object(Key=f"{seal.tenant}/{seal.number}", Body=msgspec.json.encode(seal))
 
-        def get(self) -> list[w.Seal]:              # or async: all that were put
+        def get(self) -> list[w.Seal]:              # or async
             ...
 
     w.Runtime(store="sqlite:///shop.db", audit_anchor=Bucket())

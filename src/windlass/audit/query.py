@@ -1,8 +1,7 @@
-"""Queries of the audit: every recorded tool call, from journals and the resource log.
+"""Queries of the audit log: every recorded tool call, from journals and the resource log.
 
-There is no index of calls beside the journals: it would be written with every turn, and what it
-said would be chained to nothing. The index of runs, which the books keep anyway, says which
-journals to read.
+There is no separate index of calls, because it would be written with every turn and would not be
+part of a hash chain. The index of runs, which the cost records keep, says which journals to read.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ Key: TypeAlias = tuple[float, str, int, str, str]
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """One tool call: the caller, the rule, the arguments (by digest), and the outcome.
+    """One recorded tool call: caller, rule, digest of the arguments, outcome.
 
-    A call to a resource has its `resource`, `verb`, `row` and `changes`: for each row written its id,
-    versions, digests and `{field: [before, after]}`. A host's own call has no session, and is named by
-    its place in the log. The undoing of a call has the verb `undo`, and the caller who undid it.
+    A call to a resource also has `resource`, `verb`, `row` and `changes`: for each changed row its
+    id, versions, digests and `{field: [before, after]}`. A call of the host has no session. An undo
+    has the verb `undo` and the caller who made it.
     """
 
     at: float
@@ -76,14 +75,14 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """Calls, the newest first. With `cursor` the same query goes on where this page ends."""
+    """A page of entries, newest first; pass `cursor` to the same query for the next page."""
 
     entries: tuple[AuditEntry, ...]
     cursor: str | None = None
 
 
 class AuditQuery(TypedDict, total=False):
-    """Filters of calls: every one given must match."""
+    """The filters of an audit query; all that are given must match."""
 
     tenant: str | None
     caller: str
@@ -99,7 +98,7 @@ class AuditQuery(TypedDict, total=False):
 
 
 async def query(store: Store, **which: Unpack[AuditQuery]) -> AuditPage:
-    """Return the calls that match, the newest first, a page at a time."""
+    """Return the entries that match, newest first, one page at a time."""
     asked = _Query(which)
     found = [
         *await _query_log(store, asked),
@@ -285,7 +284,7 @@ async def _rows(store: Store, name: str) -> list[Row]:
 def entries_of(
     session: str, rows: Sequence[Row], logged: Sequence[audit.AuditRow]
 ) -> list[AuditEntry]:
-    """Build the entries of a session's journal, with what the resource log has on each."""
+    """Build the entries of a session's journal, joined with the resource log."""
     calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
     placed_at = 0.0

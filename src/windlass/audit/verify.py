@@ -29,7 +29,7 @@ What: TypeAlias = Literal["journal", "audit", "seal", "anchor", "books"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A difference from what was written. `row` is a row of the chain, or a seal's number."""
+    """A problem that verification found. `row` is a row of the chain, or the number of a seal."""
 
     what: What
     problem: str
@@ -43,7 +43,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """The report of a verification. `findings` are problems; `not_covered` cannot be known."""
+    """The result of `audit_verify`: `ok`, `findings`, `deleted`, and what is `not_covered`."""
 
     findings: tuple[Finding, ...]
     not_covered: tuple[str, ...]
@@ -57,7 +57,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
 

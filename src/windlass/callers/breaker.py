@@ -101,11 +101,11 @@ def with_circuit_breaker(
 ) -> Layer:
     """Stop calls for `reset_after` seconds after `failure_threshold` failures in a row.
 
-    `with_circuit_breaker(failure_threshold=3, reset_after=60)`. Meanwhile every call is a
-    `CircuitOpen` at once, which `with_fallback` falls through on. Then one call is let through: if it
-    succeeds all are, if it fails the wait begins anew. Counted are overloads, server errors, timeouts,
-    lost connections and bad replies, or the categories that `on` names. The runs of one process that
-    use the same layer share it, each tenant, address and key of a model with a circuit of its own.
+    `with_circuit_breaker(failure_threshold=3, reset_after=60)`. While the circuit is open, every
+    call raises `CircuitOpen` at once, and `with_fallback` goes to the next model. Then one call is
+    let through: if it succeeds, the circuit closes; if it fails, the wait begins again. Overloads,
+    server errors, timeouts, lost connections and bad replies count, or the categories in `on`. Runs
+    of one process that use the same layer share it, with one circuit per tenant, address and key.
     """
     return Breaker(
         whole("failure_threshold", failure_threshold),

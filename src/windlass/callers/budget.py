@@ -24,7 +24,7 @@ class BudgetedModel(Holding):
         self.layer = layer
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Return the answer; raise `BudgetExceeded` where the call would cross a limit."""
+        """Return the answer; raise `BudgetExceeded` if the call would exceed a limit."""
         layer, model = self.layer, self.model
         meter = CallMeter(layer.books)  # the call that the layer is part of has its own books
         request = await layer.begin(meter, model, request)
@@ -142,7 +142,7 @@ class BudgetLayer(Layer):
         self.made += 1
 
     async def begin(self, meter: CallMeter, model: Model, request: Request) -> Request:
-        """Count and hold back a call; one that does not fit beside others waits."""
+        """Count and reserve a call; one that does not fit beside others waits."""
         self.count()
         try:
             return await meter.begin(model, request)
@@ -155,13 +155,13 @@ class BudgetLayer(Layer):
 def with_budget(
     *, usd: float | None = None, tokens: int | None = None, calls: int | None = None
 ) -> BudgetLayer:
-    """Spend at most this in all calls through this layer: `with_budget(usd=5.0)`.
+    """Limit what all calls through this layer spend together: `with_budget(usd=5.0)`.
 
-    Before each call its prompt is estimated and its longest reply held back, lowered to what is left;
-    calls at the same time wait for each other where they do not fit together. A call for which there
-    is no room is not made: the run ends as `budget_exhausted`, `llm_call` raises `BudgetExceeded`.
-    Unlike `budget=`, which is one run's, this is shared by all runs that use the same layer;
-    `used_usd`, `used_tokens` and `made` say where it is.
+    Also `tokens` and `calls`. Before each call its prompt and its longest reply are reserved; the
+    reply is limited to what is left, and parallel calls wait for each other. A call that does not
+    fit is not made: the run ends as `budget_exhausted`, and `llm_call` raises `BudgetExceeded`.
+    `budget=` limits one run; this layer is shared by all runs that use it. `used_usd`,
+    `used_tokens` and `made` say what was spent.
     """
     if usd is None and tokens is None and calls is None:
         raise ConfigError("with_budget needs a limit: usd=, tokens= or calls=")

@@ -1,9 +1,9 @@
-"""`with_cache`: the same request is sent once.
+"""`with_cache`: send the same request once.
 
 The key is the digest of the request and its scope: the scope (model, address, fingerprint of the
-key, tenant; see `scope.py`), system prompt, tools, settings and messages.
-Replies are kept in memory, and in a session of a store where one is given, from which the next
-process reads them. What is served from the cache costs nothing and is marked `via="cache"`.
+key, tenant; see `scope.py`), system prompt, tools, settings and messages. Replies are kept in
+memory, and in a session of a store if one is given, where other processes read them. A reply from
+the cache costs nothing and is marked `via="cache"`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CachedReply(msgspec.Struct, frozen=True):
 
 
 class Caching(Holding):
-    """A model that is asked the same request once."""
+    """A model that is called once for the same request."""
 
     def __init__(self, model: Model, layer: Cache) -> None:
         super().__init__(model)
@@ -194,12 +194,12 @@ def with_cache(
     max_entries: int = 1024,
     session_id: str = "llm_cache",
 ) -> Cache:
-    """Serve a request that was answered before from memory: `with_cache(ttl=3600)`.
+    """Answer a request that was answered before from a cache: `with_cache(ttl=3600)`.
 
-    With a `store` (or its address, `"sqlite:///cache.db"`) replies are also kept in the session
-    `session_id` of it, for other processes. `ttl` is in seconds, `max_entries` what memory holds, the
-    latest used. Only calls of one tenant, to one address, with one key share a reply. Those that were cut or refused are not kept. A hit asks nobody, costs nothing, and
-    is on the record with `via="cache"`.
+    With `store` (or its address, `"sqlite:///cache.db"`) replies are also kept in its session
+    `session_id`, for other processes. `ttl` is in seconds; `max_entries` is how many replies memory
+    keeps. Only calls of one tenant, to one address, with one key share a reply. Replies that were
+    cut or refused are not cached. A hit costs nothing and is recorded with `via="cache"`.
     """
     if store is not None and not isinstance(as_given(store), str):
         if not callable(getattr(store, "open", None)) or isinstance(store, type):

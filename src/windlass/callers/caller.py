@@ -1,7 +1,7 @@
 """LLM callers: functions of a call, and models around a model.
 
 `compose([with_retry(), with_cache()])(default_llm_caller())` reads from the outside in: the retry
-holds the cache, the cache holds the call.
+is around the cache, the cache is around the call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windlass.tools.middleware.stack import Stack, ToolCaller, ToolLayer
 
 
 class Caller:
-    """A maker of model calls: `agent_loop(…, llm_caller=caller)`, or `await caller(call)`."""
+    """An LLM caller: `agent_loop(…, llm_caller=caller)`, or `await caller(call)`."""
 
     def around(self, model: Model) -> Model:
         """Wrap the model in this caller."""
@@ -100,7 +100,7 @@ class _ComposedLayer(Layer):
 
 
 def default_llm_caller() -> Caller:
-    """Return the plain call of the run's model, in which every composition of callers ends.
+    """Return the plain call of the run's model, the innermost part of every composition.
 
     ```python
     caller = compose([with_retry(max_attempts=4)])(default_llm_caller())
@@ -115,10 +115,11 @@ def compose(layers: Sequence[ToolLayer]) -> Stack: ...
 @overload
 def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer: ...
 def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer | Stack:
-    """Compose several `with_…`, the outermost first: `compose([with_retry(), with_cache()])`.
+    """Combine layers, the outermost first: `compose([with_retry(), with_cache()])`.
 
-    A layer of your own is a function of the next caller that returns a caller. Layers of model calls
-    and of tool calls are composed alike, each with its own: `compose([with_consent(ask)])`.
+    A layer of your own is a function that takes the next caller and returns a caller. `compose`
+    also combines layers around tool calls: `compose([with_consent(ask)])`. One list has layers of
+    one kind.
     """
     if not isinstance(as_given(layers), (list, tuple)):
         raise ConfigError(f"compose takes a list of with_…(…), not {safe_repr(layers)}")

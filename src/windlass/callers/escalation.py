@@ -1,4 +1,4 @@
-"""`with_escalation`: a cheap model by default, a better one where it is worth its price."""
+"""`with_escalation`: call a cheap model by default, and a better one for some calls."""
 
 from __future__ import annotations
 
@@ -135,14 +135,14 @@ def with_escalation(
     predicate: Callable[[Any], Any] | None = None,
     on_reply: Callable[[Response], Any] | None = None,
 ) -> Layer:
-    """Call `frontier` instead where `predicate(call)` or `on_reply(reply)` is true.
+    """Call the model `frontier` if `predicate(call)` or `on_reply(reply)` returns true.
 
     ```python
     with_escalation("anthropic:claude-opus-4-1", predicate=lambda call: call.turn.iteration > 5)
     with_escalation(frontier, on_reply=lambda reply: "not sure" in reply.text)
     ```
-    Either function may be async. A cheap reply that did not suffice is taken back, is on the record
-    beside the better one, and is paid for.
+    Both functions may be async. A cheap reply that was not good enough is recorded with the purpose
+    `escalated`, and its price counts.
     """
     if predicate is None and on_reply is None:
         raise ConfigError("with_escalation needs predicate= or on_reply= to know when")

@@ -141,9 +141,10 @@ class Fallback(Layer):
 def with_fallback(models: Other | Sequence[Other], *, on: Iterable[str] | None = None) -> Layer:
     """Call these models in order on failure: `with_fallback(["openai:gpt-4o", "ollama:…"])`.
 
-    Each is a name, a Model, or a caller. A request that is refused as such (`bad_request`,
-    `context_overflow`) has no fallback; `on` names the categories that do. What was shown of
-    a broken reply is taken back. The record names the model that answered, and its price counts.
+    Each is a name, a `Model`, or a caller. A request that is wrong in itself (`bad_request`,
+    `context_overflow`) is not sent to the next model; `on` names the error categories that are.
+    Text of a broken reply that was already streamed is void. The record names the model that
+    answered, and its price counts.
     """
     given: list[Any] = list(models) if is_sequence(models) else [models]
     if not given:

@@ -102,10 +102,10 @@ class Logging(Layer):
 
 @takes_a_dict
 def with_logging(sink: Callable[[JsonObject], Any] | None = None, *, level: str = "info") -> Layer:
-    """Log every call to `sink(record)`, or to `windlass`: `with_logging(records.append)`.
+    """Log every model call to `sink(record)`, or to the logger `windlass`.
 
-    A record has the model, the turn and session, the duration, tokens, cost, stop
-    reason, names of the tools called, or the error. It never holds content.
+    Example: `with_logging(records.append)`. A record has the model, the turn and session, the
+    duration, tokens, cost, stop reason, names of the tools called, or the error. It has no content.
     """
     if level not in _LEVELS:
         hint = nearest(level, _LEVELS) if isinstance(as_given(level), str) else ""

@@ -1,4 +1,4 @@
-"""`with_retry`: call again when that can help."""
+"""`with_retry`: retry failed model calls."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def with_retry(
     max_backoff_ms: float = 60_000,
     on: Iterable[str] | None = None,
 ) -> Layer:
-    """Retry up to `max_attempts` times: `with_retry(max_attempts=4, backoff="exponential")`.
+    """Retry failed model calls: `with_retry(max_attempts=4, backoff="exponential")`.
 
-    Between attempts it waits `backoff_ms`, then as `backoff` says ("exponential", "linear",
-    "constant", "none"), at most `max_backoff_ms`; a provider that gives a retry delay is
-    believed, and not waited for when that is later than this. Only what can pass is tried again, or
-    with `on` errors of these categories. It stands in place of the retries that a run has by itself.
+    Between attempts it waits `backoff_ms`, growing as `backoff` says ("exponential", "linear",
+    "constant", "none"), at most `max_backoff_ms`. If the provider says when to try again, that is
+    used; if it is later than `max_backoff_ms`, there is no retry. Transient errors are retried, or
+    with `on` errors of these categories. This layer replaces the retries of a run.
     """
     return Retry(
         whole("max_attempts", max_attempts),

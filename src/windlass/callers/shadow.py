@@ -1,8 +1,8 @@
-"""`with_shadow`: call another model too, to compare; its answer changes nothing.
+"""`with_shadow`: call another model too, to compare; its answer is not used.
 
-The shadow is asked beside the model. Once the model has answered, the shadow has a little longer
-and is then cancelled, so nothing of it is left when the call returns. What it answered in time is on
-the record as a reply with the purpose `shadow`, and its tokens and dollars count like any other.
+The shadow is called at the same time. When the model has answered, the shadow gets a little longer
+and is then cancelled, so nothing of it is left when the call returns. An answer in time is recorded
+as a reply with the purpose `shadow`, and its tokens and dollars count.
 """
 
 from __future__ import annotations
@@ -165,11 +165,11 @@ def with_shadow(
     sample: float = 1.0,
     on_result: Callable[[Comparison], Any] | None = None,
 ) -> Layer:
-    """Call `model` beside the run's own, and use only the run's own answer.
+    """Call another model at the same time, to compare; only the run's model is used.
 
-    `with_shadow("openai:gpt-4o", sample=0.1, on_result=compare)`. The shadow has until `wait` seconds
-    after the answer, then it is cancelled; `sample` is the share of calls that have a shadow. Its
-    calls are never run and its errors are ignored; its usage is counted and recorded.
+    `with_shadow("openai:gpt-4o", sample=0.1, on_result=compare)`. The shadow has `wait` seconds
+    after the answer, then it is cancelled. `sample` is the share of calls that have a shadow. Its
+    tool calls are not run and its errors are ignored; its usage is counted and recorded.
     """
     return Shadow(
         other("model", model),

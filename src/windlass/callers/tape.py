@@ -38,7 +38,7 @@ Reply = TypeVar("Reply", Response, "Response | None")
 
 
 class NotOnTape(TestBroken):
-    """The tape holds no (more) reply to this request."""
+    """A request without a recorded reply; the message names the nearest recording."""
 
 
 class TapeMessage(msgspec.Struct, frozen=True, tag="message", tag_field="line"):
@@ -156,7 +156,7 @@ class Tape:
 
 
 class Cassette(Model):
-    """The model of `cassette`, in front of a model."""
+    """The model of `cassette`: it records the replies of a model, and plays them back."""
 
     via: str | None = None  # how a reply is marked that came from the tape
 

@@ -54,7 +54,7 @@ REJECTED = frozenset(
 
 
 class ToolCallRecord(Record, frozen=True):
-    """One call of a run: its arguments, and its result."""
+    """One tool call of a run: `name`, `arguments`, `outcome`, `result`, `duration_ms`."""
 
     id: str
     name: str
@@ -427,18 +427,18 @@ class RunResult:
 
 
 class LoopResult(RunResult):
-    """The result of `agent_loop`."""
+    """The result of `agent_loop`: `result.status`, `result.final_text`, `result.llm`, …"""
 
     @cached_property
     def llm(self) -> LLMMetrics:
-        """The model's side: iterations, duration, tokens."""
+        """Figures of the model calls: iterations, duration, tokens."""
         run, used = self._run, self.own_usage
         duration = round(run.host.elapsed * 1000)
         return LLMMetrics(run.iteration, duration, used.input_tokens, used.output_tokens)
 
     @cached_property
     def task_ledger(self) -> RecordDict:
-        """What the run was held to, and how it stands: deliverables, nudges, …"""
+        """What the run had to do, and what is done: deliverables, nudges, feedback."""
         return to_record(build_task_ledger(self._run, self.entries))
 
     @cached_property
@@ -492,10 +492,10 @@ class AgentResult(RunResult, Generic[Output]):
 
     @cached_property
     def output(self) -> Output:
-        """The answer: the last text, or a value where the agent has an `output` type.
+        """The answer: the last text, or a value if the agent has an `output` type.
 
-        Raises `OutputMissing` where there is none, or where the run ended as `provider_error`,
-        `failed`, `suspended` or `cancelled`. A run that a limit stopped has the text it came to.
+        Raises `OutputMissing` if there is none, or if the run ended as `provider_error`, `failed`,
+        `suspended` or `cancelled`. A run that a limit stopped has the text so far.
         """
         typed = self._output_policy
         reading = None if typed is None else self._read(typed)
@@ -523,7 +523,7 @@ class AgentResult(RunResult, Generic[Output]):
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """The new messages: replies, results, and messages to the run."""
+        """The new messages of this run: replies, tool results, and messages to the run."""
         return tuple(new_messages(self.entries))
 
     @property
@@ -534,7 +534,7 @@ class AgentResult(RunResult, Generic[Output]):
 
     @property
     def turns(self) -> int:
-        """Model calls that counted."""
+        """The number of model calls that count as turns."""
         return self._run.iteration
 
     @property

@@ -32,8 +32,12 @@ Data = TypeVar("Data", covariant=True)
 
 
 class StreamEvent(NamedTuple, Generic[EventType, Data]):
-    """`async for event in run.events(): print(event.type, event.data)`
+    """One event of `run.events()`, with a `type` and `data`.
 
+    ```python
+    async for event in run.events():
+        print(event.type, event.data)
+    ```
     | `type` | `data` |
     |---|---|
     | `text` | a piece of the answer |

@@ -1,7 +1,8 @@
 """Transcripts: a session as plain data for people and programs, derived from its journal.
 
-`{id, messages, events, summary, metadata, scratchpad, scratchpad_version}`. The messages are the view, what the next request
-carries; the events are everything that happened, each with a kind and who may see it.
+`{id, messages, events, summary, metadata, scratchpad, scratchpad_version}`. The messages are the
+view, which the next request carries. The events are everything that happened, each with a kind and
+who may see it.
 """
 
 from __future__ import annotations
@@ -87,15 +88,15 @@ def told_by(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
 
 
 def transcript_events(transcript: Transcript) -> list[dict[str, Any]]:
-    """Return all events in order: `{kind, visibility, role, text, …}`."""
+    """Return all events of a transcript, in order: `{kind, visibility, role, text, …}`."""
     return [dict(event) for event in as_list(transcript.get("events"))]
 
 
 def transcript_render_visible(transcript: Transcript) -> str:
-    """Render what a person saw: the messages of both sides, without the machinery.
+    """Render a transcript as a person saw it: the messages of both sides, as text.
 
     ```python
-    print(transcript_render_visible(result.transcript))
+    print(w.transcript_render_visible(result.transcript))
     ```
     """
     lines = [
@@ -107,7 +108,10 @@ def transcript_render_visible(transcript: Transcript) -> str:
 
 
 def transcript_render_full(transcript: Transcript) -> str:
-    """Render everything, for debugging: private reasoning, tools and decisions too."""
+    """Render a transcript with everything: reasoning, tool calls and decisions too.
+
+    `print(w.transcript_render_full(result.transcript))`, for debugging.
+    """
     lines: list[str] = []
     for event in transcript_events(transcript):
         who = event.get("role") or event.get("name") or ""

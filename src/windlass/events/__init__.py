@@ -430,7 +430,7 @@ class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta", tag_field
 
 
 class ToolCallReady(msgspec.Struct, frozen=True, tag="tool_call_ready", tag_field="kind", gc=False):
-    """A model has finished writing a call while its reply still streams."""
+    """A complete tool call, while the reply is still streaming."""
 
     call: ToolCall
 
@@ -470,13 +470,14 @@ class ToolCallAudit(msgspec.Struct, frozen=True, tag="tool_call_audit", tag_fiel
 
 
 class TranscriptCompacted(Compacted, tag="transcript_compacted", frozen=True):
-    """The view became smaller, as it happens; the journal keeps the same as `compaction`."""
+    """The view became smaller (live event); the journal has the entry `compaction`."""
 
 
 class ChildEvent(msgspec.Struct, frozen=True, tag="child_event", tag_field="kind", gc=False):
-    """An event of an agent that this one handed work to, or of one further down.
+    """An event of a sub-agent, or of one further down.
 
-    `path` are the names of the agents on the way to it, `session_id` is its session.
+    `path` has the names of the agents on the way to it, `session_id` is its session, `event` is
+    what happened.
     """
 
     path: tuple[str, ...]

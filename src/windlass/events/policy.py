@@ -18,11 +18,11 @@ _PROPAGATE = cast("tuple[str, ...]", get_args(Propagate))
 
 
 class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A text for the end of the next requests: `Reminder("Run the tests first.", ttl=3)`.
+    """A text at the end of the next requests: `Reminder("Run the tests first.", ttl=3)`.
 
-    It never becomes part of the conversation. `ttl` is a number of turns, None: all of the session.
-    `propagate` sets who inherits it with a task: `session`, agents that this one calls; `all`, those
-    that they call too; `none`, nobody.
+    It is not part of the conversation. `ttl` is a number of turns; None: as long as the session.
+    `propagate` says which sub-agents inherit it: `session`, those that this agent calls; `all`,
+    also those that they call; `none`, none.
     """
 
     text: str
@@ -117,7 +117,7 @@ class GuardrailDecided(Entry, tag="guardrail_decided", frozen=True):
 
 
 class JudgeDecision(Entry, tag="judge_decision", frozen=True):
-    """The decision of a gate before the end: a function of yours, or a model."""
+    """The decision of a completion check or a judge on a proposed end."""
 
     session_id: str
     iteration: int
@@ -130,7 +130,7 @@ class JudgeDecision(Entry, tag="judge_decision", frozen=True):
 
 
 class CheckRan(Entry, tag="check", frozen=True):
-    """A check of the work, run by the runtime itself: evidence, not a claim."""
+    """A completion check that the runtime ran itself."""
 
     iteration: int
     name: str
@@ -155,7 +155,7 @@ class StepJudgeDecision(Entry, tag="step_judge_decision", frozen=True):
 
 
 class LoopControlDecision(Entry, tag="loop_control_decision", frozen=True):
-    """A raise of the limit on turns, or an order to stop."""
+    """A raised limit on turns, or a stop, by `loop_control` or an adaptive budget."""
 
     iteration: int
     action: Literal["extend", "stop"]
@@ -166,7 +166,7 @@ class LoopControlDecision(Entry, tag="loop_control_decision", frozen=True):
 
 
 class StallWarning(Entry, tag="agent_loop_stall_warning", frozen=True):
-    """The same call, with the same arguments, again and again."""
+    """The same call with the same arguments, several times."""
 
     iteration: int
     tool_name: str
@@ -215,7 +215,7 @@ class Compacted(Entry, tag="compaction", frozen=True):
 
 
 class AgentScratchpad(Entry, tag="agent_scratchpad", frozen=True):
-    """The scratchpad of a session has changed, or would have: the pad itself is in the memory."""
+    """A change of the scratchpad, or a refused one; the scratchpad itself is in the memory."""
 
     action: Literal["init", "reorganize", "rejected", "failed", "set", "clear", "refused"]
     version: int  # of the pad from here on
@@ -290,7 +290,7 @@ class SkillScore(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkillMatched(Entry, tag="skill_matched", frozen=True):
-    """A match of skills with the last message, whatever its outcome."""
+    """A match of skills with the last message: the candidates, and those chosen, if any."""
 
     session_id: str
     iteration: int  # counted from 0
@@ -326,7 +326,7 @@ class SkillDeactivated(Entry, tag="skill_deactivated", frozen=True):
 
 
 class SkillScopeTools(Entry, tag="skill_scope_tools", frozen=True):
-    """A skill that joins names its tools: these are left to the model, those are hidden."""
+    """The tools that an active skill leaves to the model, and those that it hides."""
 
     session_id: str
     name: str
@@ -336,7 +336,7 @@ class SkillScopeTools(Entry, tag="skill_scope_tools", frozen=True):
 
 
 class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
-    """Tools that were not used left the model's sight, or came back because they were."""
+    """Unused tools that were hidden, or tools that are visible again after use."""
 
     iteration: int
     removed_tools: tuple[str, ...]
@@ -349,7 +349,7 @@ class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
 
 
 class TaintAdded(Entry, tag="taint", frozen=True):
-    """The first touch of private data, untrusted content, or a way out, by a tool of a session."""
+    """The first use of private data, untrusted content or a way out, by a tool of a session."""
 
     tool: str
     labels: tuple[str, ...]
@@ -418,7 +418,7 @@ class UndoEnded(Entry, tag="undo_ended", frozen=True):
 
 
 class Noted(Entry, tag="note", frozen=True):
-    """Something a policy of yours wants on the record."""
+    """A record of a policy of yours: `run.note(name, data)`."""
 
     name: str
     data: object = None

@@ -73,7 +73,7 @@ _FINISHED: dict[str, FinishReason] = {
 
 
 class ToolTraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step on the way to an answer: a reply, a call, or a result."""
+    """One step of `generate`: a reply, a tool call, or a result (`step.type`)."""
 
     type: Literal["assistant", "tool_call", "tool_result"]
     iteration: int
@@ -88,7 +88,7 @@ class ToolTraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GenerateResult(msgspec.Struct, frozen=True):
-    """The answer: `out.content`, and `out.trace` where it was asked for."""
+    """The result of `generate`: `out.content`, `out.usage`, `out.cost_usd`, `out.trace`, …"""
 
     content: str
     finish_reason: FinishReason
@@ -101,13 +101,13 @@ class GenerateResult(msgspec.Struct, frozen=True):
 
 
 class GenerateChunk(msgspec.Struct, frozen=True):
-    """A piece of a streamed answer."""
+    """A piece of a streamed answer: `chunk.delta_content`, `chunk.delta_tool_calls`."""
 
     delta_content: str | None = None
     delta_tool_calls: tuple[ToolCall, ...] | None = None
     finish_reason: FinishReason | None = None
     trace: tuple[ToolTraceEntry, ...] | None = None
-    """With the last piece, if `include_tool_trace` is on: every turn, call and result."""
+    """On the last piece, with `include_tool_trace`: every reply, call and result."""
 
 
 class Models:
@@ -117,15 +117,16 @@ class Models:
         self._environment = environment
 
     async def generate(self, input: Any, **options: Unpack[GenerateOpts]) -> GenerateResult:
-        """Answer a prompt, calling tools until there is an answer or a limit is reached.
+        """Call a model and run tools until there is an answer; return a `GenerateResult`.
 
         ```python
         out = await scope.models.generate("Reorder what is short.", caller=ann, max_cost_usd=0.10)
         print(out.content, out.usage.output_tokens)
         ```
-        Without `tools` the model has all that the caller may use. With `tool_mode="return"` nothing
-        is run: `out.tool_calls` are yours to run. `BudgetExceeded`, `Aborted` and `ToolFailed` carry
-        the `trace` so far.
+        Without `tools` the model has all tools that the caller may use. With `tool_mode="return"`
+        no tool is run; the calls are in `out.tool_calls`. Raises `BudgetExceeded`, `Aborted`,
+        `ToolFailed`, `GuardrailTripped`, `Suspended` or a `ModelError`, each with the `trace` so
+        far.
         """
         if TYPE_CHECKING:
             take_generate_options(**options)
@@ -144,7 +145,7 @@ class Models:
         results: Mapping[str, Any] | None = None,
         **options: Unpack[GenerateOpts],
     ) -> GenerateResult:
-        """Continue a `generate` that is parked or was killed, to its answer.
+        """Continue a `generate` that is parked or was killed, and return its result.
 
         ```python
         try:
@@ -153,8 +154,8 @@ class Models:
             yes = {call.id: w.Allow() for call in parked.pending}
             out = await scope.models.resume(parked.session_id, decisions=yes, caller=ann)
         ```
-        Its conversation goes on as well. The options are those of `generate`: the model and the tools
-        are named again, the questions that were asked stand anyway.
+        Its conversation continues too. Options are those of `generate`: name the model and the
+        tools again. Questions that were asked stay, whatever the rules are now.
         """
         if TYPE_CHECKING:
             take_generate_options(**options)
@@ -191,13 +192,13 @@ class Models:
     async def generate_stream(
         self, input: Any, **options: Unpack[GenerateOpts]
     ) -> AsyncIterator[GenerateChunk]:
-        """Generate and stream: text and calls as the model writes them, through all turns.
+        """Generate and stream: yield text and calls while the model writes, through all turns.
 
         ```python
         async for chunk in scope.models.generate_stream("Tell me.", caller=ann):
             print(chunk.delta_content or "", end="")
         ```
-        A reader that leaves cancels the run. Errors are raised at the end.
+        A reader that stops early cancels the run. Errors are raised at the end.
         """
         if TYPE_CHECKING:
             take_generate_options(**options)

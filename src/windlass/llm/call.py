@@ -46,7 +46,7 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
 
 class LLMResult(Record, Generic[Data], frozen=True):
-    """The result of `llm_call`: the reply in one shape for every provider."""
+    """The result of `llm_call`, the same for every provider: `reply.text`, `reply.data`, …"""
 
     message: Message
     usage: Usage
@@ -69,22 +69,22 @@ class LLMResult(Record, Generic[Data], frozen=True):
 
     @property
     def visible_text(self) -> str:
-        """The text for a person: without reasoning and tool calls that were written into it."""
+        """The text for a person, without reasoning and tool calls that the model wrote into it."""
         return split_reasoning(self.text)[0]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls of the reply, which were not run."""
+        """The tool calls of the reply; they were not run."""
         return list(self.message.tool_calls)
 
     @property
     def thinking(self) -> str:
-        """The model's reasoning, where it is shown."""
+        """The model's reasoning, if it is shown."""
         return "".join(b.text for b in self.message.content if isinstance(b, Thinking))
 
     @property
     def private_reasoning(self) -> str:
-        """The reasoning, also that which the model wrote into its text; never part of `visible_text`."""
+        """The reasoning, also what the model wrote into its text; never part of `visible_text`."""
         inline = split_reasoning(self.text)[1]
         return "\n".join([part for part in (self.thinking, inline) if part])
 
@@ -115,7 +115,7 @@ class LLMResult(Record, Generic[Data], frozen=True):
 
     @property
     def transcript(self) -> dict[str, Any]:
-        """The whole conversation, to go on from: `llm_call("…", transcript=reply.transcript)`."""
+        """The whole conversation, to continue: `llm_call("…", transcript=reply.transcript)`."""
         messages, past = (*self.request, self.message), self.past
         known = past.events
         new = messages[self.continued :] if known else messages
@@ -139,7 +139,7 @@ class LLMResult(Record, Generic[Data], frozen=True):
 
 
 class Chunk(Record, Generic[Data], frozen=True):
-    """A piece of a streamed reply: text, or a finished call, or the end with its reason."""
+    """A piece of a streamed reply: text, a finished tool call, or the end with its reason."""
 
     text: str = ""
     tool_call: ToolCall | None = None
@@ -198,7 +198,7 @@ async def llm_call(
     /,
     **more: Any,
 ) -> LLMResult[Any]:
-    """Ask a model once. Raises a `ModelError` when it cannot answer.
+    """Call a model once and return an `LLMResult`; raise a `ModelError` if that fails.
 
     ```python
     reply = await w.llm_call("What is 2 + 2?", provider="openai", model="gpt-4o")
@@ -206,7 +206,8 @@ async def llm_call(
     reply = await w.llm_call("Who wrote Emma?", schema={"author": "string", "year": "integer"})
     print(reply.data["author"])
     ```
-    With `schema` an answer that does not fit, also after `schema_retries` more tries, is a `BadReply`.
+    Tool calls of the reply are not run. With `schema`, an answer that does not fit is requested
+    again `schema_retries` times; then `BadReply` is raised. Wrong options raise `ConfigError`.
     """
     if TYPE_CHECKING:
         take_call_options(**more)
@@ -263,10 +264,10 @@ async def llm_stream(
     /,
     **more: Any,
 ) -> AsyncIterator[Chunk[Any]]:
-    """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`.
+    """Call a model once and yield the reply in pieces: `async for chunk in w.llm_stream("…")`.
 
-    A reply that breaks off after its first piece is a `StreamBroken`: the piece was shown.
-    With a schema the last piece has the value as `data`.
+    Takes the options of `llm_call`. With a schema the last chunk has the value as `data`. A reply
+    that breaks off after its first piece raises `StreamBroken`.
     """
     prepared = prepare(prompt, system, merge_options(options, more, "llm_stream"), "llm_stream")
     queue: asyncio.Queue[Chunk[Any] | StreamRestarted | None] = asyncio.Queue()

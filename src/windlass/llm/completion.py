@@ -49,13 +49,13 @@ async def llm_completion(
     /,
     **more: Unpack[CompletionKeywords],
 ) -> LLMResult[None]:
-    """Continue a text, or fill the gap before `suffix`.
+    """Continue a text, or fill the gap before `suffix`; return an `LLMResult`.
 
     ```python
     reply = await w.llm_completion("def add(a, b):\\n    return ", provider="ollama")
     reply = await w.llm_completion("let total = ", ";", model="mistral:codestral-latest")
     ```
-    A model without such an endpoint is asked in a chat.
+    A model without a completion endpoint is asked in a chat.
     """
     if TYPE_CHECKING:
         take_completion_options(**more)

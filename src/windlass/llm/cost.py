@@ -1,4 +1,4 @@
-"""Costs of model calls: estimated, so far, and at most."""
+"""Costs of model calls: prices, spending so far, and limits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from windlass.usage import Usage
 
 
 class SessionCost(Record, frozen=True):
-    """The spending of the current Runtime: `llm_session_cost().total_cost`, in dollars.
+    """What the current Runtime has spent: `llm_session_cost().total_cost`, in dollars.
 
-    The fields are there as items too: `cost["call_count"]`, `dict(cost)`.
+    Fields are items too: `cost["call_count"]`, `dict(cost)`.
     """
 
     total_cost: float = 0.0
@@ -35,13 +35,14 @@ def llm_cost(
     cache_write_tokens: int = 0,
     gpu_ms: float = 0.0,
 ) -> float:
-    """Compute the dollars of so many tokens by the price table; 0 for an unknown price.
+    """Return the price of so many tokens in dollars; 0 if the price is unknown.
 
     ```python
     w.llm_cost("claude-sonnet-4-20250514", 1000, 500)
     w.llm_cost("openai:gpt-4o", 100_000, 2_000, cache_read_tokens=90_000)
     ```
-    `input_tokens` counts the whole prompt; `cache_read_tokens` and `cache_write_tokens` are parts of it.
+    `input_tokens` is the whole prompt; `cache_read_tokens` and `cache_write_tokens` are parts of
+    it.
     """
     usage = Usage(
         _count("input_tokens", input_tokens),
@@ -91,7 +92,7 @@ def _dollars(value: object) -> None:
 
 
 def llm_session_cost() -> SessionCost:
-    """Return what the current Runtime has spent: every run's calls and every `llm_call`.
+    """Return what the current Runtime has spent in all runs and single calls.
 
     ```python
     cost = w.llm_session_cost()
@@ -103,10 +104,10 @@ def llm_session_cost() -> SessionCost:
 
 
 def llm_budget(max_cost: float | None) -> None:
-    """Limit what the current Runtime may spend in dollars: `w.llm_budget(1.00)`.
+    """Limit the dollars of the current Runtime: `w.llm_budget(1.00)`; None removes the limit.
 
-    What was spent before counts. A call that would cross it is not made: `llm_call` raises
-    `BudgetExceeded`, a run ends as `budget_exhausted`. None takes the limit away.
+    What was spent before counts. A call that would exceed the limit is not made: `llm_call` raises
+    `BudgetExceeded`, a run ends as `budget_exhausted`.
     """
     if max_cost is not None:
         _dollars(max_cost)
@@ -116,7 +117,7 @@ def llm_budget(max_cost: float | None) -> None:
 
 
 def llm_budget_remaining() -> float | None:
-    """Return the dollars left of the Runtime's budget; None when none is set."""
+    """Return the dollars that are left of `llm_budget`; None without a limit."""
     books = current_environment().ledger
     limit = books.limits.usd
     return None if limit is None else max(0.0, limit - books.usd)

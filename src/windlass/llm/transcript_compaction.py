@@ -67,13 +67,13 @@ _ROOM = 4 * 100_000  # characters that a writer is given
 async def transcript_compact(
     transcript: Mapping[str, Any], options: Mapping[str, Any] | None = None, **more: Any
 ) -> Transcript:
-    """Summarise the older messages of a transcript, as a loop would; return a new one.
+    """Summarise the older messages of a transcript, and return a new transcript.
 
     ```python
     short = await transcript_compact(reply.transcript, {"keep_last": 4, "summary": "Planning complete."})
     ```
-    `summary` is taken as it is. Without it `strategy` tells who writes it: `truncate` is no model, and
-    the default; with a `model` or `provider` that is asked the default is `hybrid`; `custom` is your
+    `summary` is used as it is. Without it, `strategy` says who writes it: `truncate` (the default)
+    needs no model, `hybrid` (the default with `model` or `provider`) calls one, and `custom` calls
     `callback(archived, reminders, policy)`. `keep_last` (10) and `keep_first` (0) count messages.
     """
     given: TranscriptCompaction = _check_options(
@@ -119,12 +119,12 @@ async def transcript_compact(
 async def transcript_summarize(
     transcript: Mapping[str, Any], options: Mapping[str, Any] | None = None, **more: Any
 ) -> str:
-    """Summarise the transcript with a model.
+    """Summarise a transcript with a model, and return the text.
 
     ```python
     notes = await transcript_summarize(reply.transcript, {"model": "openai:gpt-5-mini"})
     ```
-    `policy` is a `CompactionPolicy`; all other options are those of `llm_call`.
+    `policy` is a `CompactionPolicy`; other options are those of `llm_call`.
     """
     call = merge_options(options, more, "transcript_summarize")
     policy = check_policy("policy", call.pop("policy", None))

@@ -1,4 +1,4 @@
-"""Aborts: stop a run from anywhere, and get its result instead of an exception."""
+"""Aborts: stop a run from anywhere, and get its result in place of an exception."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from windlass.errors import safe_repr, whole_text
 
 
 class Abort:
-    """A handle that stops runs. Give it to a run, keep it, and pull it when needed:
+    """A handle that stops runs, from any thread.
 
     ```python
-    brake = w.Abort()
-    task = asyncio.create_task(agent.run("…", abort=brake))
-    brake.abort("changed my mind")
+    stop = w.Abort()
+    task = asyncio.create_task(agent.run("…", abort=stop))
+    stop.abort("changed my mind")
     ```
-    One brake may serve many runs. `abort` may be called from any thread.
+    One handle may serve many runs. The runs end as `cancelled`; `generate` raises `Aborted`.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Abort:
         self._listeners: list[Callable[[str], None]] = []
 
     def abort(self, reason: str = "aborted") -> None:
-        """Stop every run that holds this abort, now; the first reason counts."""
+        """Stop every run that was given this handle; the first reason counts."""
         if self.aborted:
             return
         if not isinstance(cast("object", reason), str):
@@ -36,7 +36,7 @@ class Abort:
             listener(reason)
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(reason)` on abort; at once if it has happened."""
+        """Call `listener(reason)` on abort, or at once if it was aborted before."""
         self._listeners.append(listener)
         if self.aborted:
             listener(self.reason or "aborted")

@@ -27,8 +27,8 @@ MIN_REPLY_TOKENS = 16  # a reply for which there is less room is not asked for
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of a run: `w.Budget(usd=0.50, tokens=200_000, seconds=120)`.
 
-    None means no limit of that kind. `per` is for a Runtime: `w.Runtime(budget=w.Budget(usd=20,
-    per="day"))` counts what its store has on the books of this UTC day.
+    None means no limit of that kind. `per` is for a Runtime only: `w.Budget(usd=20, per="day")`
+    counts what the cost records of its store have for this day (UTC).
     """
 
     iterations: int | None = None

@@ -51,17 +51,20 @@ _KNOWN = frozenset(_MOMENTS)
 
 
 class TryAgain:
-    """The answer of `on_model_error`: what was wrong is mended, ask the model once more."""
+    """The answer of `on_model_error`: the cause is fixed, call the model once more."""
 
 
 class Policy(Generic[Memory]):
-    """One behaviour. Override the moments it needs:
+    """A behaviour of the loop; override the methods that it needs.
 
     ```python
     class Polite(w.Policy[None]):
         async def after_turn(self, run, turn):
             return w.Stop("failed", "rude") if "damn" in turn.message.text else None
+
+    agent = w.Agent(model, policies=[Polite()])
     ```
+    Many runs share one policy: keep what it must remember of a run with `run.remember`.
     """
 
     memory: ClassVar[Any] = None  # the msgspec struct that holds what it remembers
@@ -72,7 +75,7 @@ class Policy(Generic[Memory]):
     skips_calls: ClassVar[bool] = False
     lasts: ClassVar[bool] = False  # its before_model also shapes the closing answer after the turns
     decides: ClassVar[bool] = False
-    """Its `before_tool` refuses, asks or allows and never changes the call: it comes after all that do."""
+    """Whether `before_tool` never changes a call; it is then called after those that do."""
     models: tuple[
         Model, ...
     ] = ()  # models it calls beside the run's own: their keys are secrets too
@@ -94,48 +97,49 @@ class Policy(Generic[Memory]):
 
     @property
     def name(self) -> str:
-        """How journal and audit call it."""
+        """Its name in the journal and the audit log."""
         return type(self).__name__
 
     def for_child(self, run: Run) -> Policy[Any] | None:
-        """Return the policy for the agents that the run hands work to; None for none."""
+        """Return the policy for sub-agents of the run; None for none."""
         return None
 
     def as_record(self) -> JsonObject | None:
-        """Return what a policy of `for_child` can be rebuilt from; None if it needs its program.
+        """Return data from which a policy of `for_child` is rebuilt; None if it needs its program.
 
-        `{}`: there is nothing to rebuild. A session under a policy that needs its program goes on under
-        its parent only.
+        `{}` means that there is nothing to rebuild. The session of a sub-agent under a policy that
+        needs its program can only be resumed with its parent.
         """
         return None
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
-        """Prepare for a drive, also on resume; return the tools that the policy adds."""
+        """Prepare for a run, also when it is resumed; return the tools that the policy adds."""
 
     async def before_turn(self, run: Run) -> Stop | Suspend | None:
         """Decide whether the next turn may begin."""
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        """Shape the request; never decide."""
+        """Return the request, changed or not; decide nothing here."""
         return request
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
-        """Repair the cause of a failed model call and return `TryAgain()`, or return None."""
+        """Fix the cause of a failed model call and return `TryAgain()`, or return None."""
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | Suspend | KeepGoing | None:
-        """Decide before any call of the reply runs."""
+        """Decide about a reply, before any of its calls runs."""
 
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
-        """Decide whether this call may run: the call or None for yes, a result as an answer.
+        """Decide whether a call may run: return the call or None, a `ToolResult`, or `Suspend`.
 
-        A changed call is shown to every policy that has passed an earlier version of it, and then to
-        those that `decides`. Each policy changes a call once at most.
+        A changed call is shown again to the policies that have seen an earlier version, and then to
+        those with `decides`. Each policy may change a call once.
         """
 
     def passes(self, run: Run, call: ToolCall) -> bool:
-        """Return whether `before_tool` would let a call run as it is; quick, and False if in doubt.
+        """Return whether `before_tool` would let a call run unchanged; must be quick.
 
-        A call that all policies pass is not reviewed: nobody asks, refuses or changes it.
+        Return False if in doubt. A call that all policies pass is not reviewed: nobody asks,
+        refuses or changes it.
         """
         return False
 
@@ -144,22 +148,23 @@ class Policy(Generic[Memory]):
         return result
 
     def leaves(self, run: Run, call: ToolCall, result: ToolResult) -> bool:
-        """Return whether `after_tool` would return a result as it is; quick, and False if in doubt.
+        """Return whether `after_tool` would return a result unchanged; must be quick.
 
-        A class that overrides `after_tool` and not this is asked about every result.
+        Return False if in doubt. A class that overrides `after_tool` and not this method is called
+        for every result.
         """
         return False
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
-        """Vote on the turn: every policy is asked, and the strongest verdict wins."""
+        """Vote on the turn: all policies are called, and the strongest verdict wins."""
 
     async def before_finish(
         self, run: Run, turn: Turn, finish: Finish
     ) -> KeepGoing | Stop | Suspend | None:
-        """Decide whether a proposed end may be."""
+        """Decide whether the run may end as proposed."""
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
-        """Close the drive; may change the status and add result fields."""
+        """Return the outcome of the run; may change the status and add fields to the result."""
         return outcome
 
 

@@ -21,11 +21,11 @@ _SCOPES = ("once", "session")
 
 
 class Allow:
-    """An answer to an ask: the call may run. `resume(id, decisions={call_id: w.Allow()})`
+    """An approval of a call: `agent.resume(id, decisions={call_id: w.Allow()})`.
 
-    `by` is who says so, a `Caller`; without one it is whoever resumes. `scope="session"` is for
-    questions of flow control (later calls of the tool on the same targets are not asked about) and of
-    tools that require approval (later calls of the tool are not).
+    `by` is the `Caller` who approves; without it, whoever resumes. `scope="session"` also answers
+    later questions: of flow control about the same targets of the tool, and of a tool that requires
+    approval about all its calls.
     """
 
     allowed = True
@@ -42,10 +42,10 @@ class Allow:
 
 
 class Deny:
-    """An answer to an ask: the call may not run, and the model is told why.
+    """A denial of a call; the model reads the reason: `w.Deny("not this customer")`.
 
-    `w.Deny("not him", scope="session")` answers a question of flow control with "never": later calls
-    of the tool on the same targets are refused without a question.
+    With `scope="session"` later calls are refused without a question: those on the same targets
+    (flow control), or all calls of a tool that requires approval.
     """
 
     allowed = False

@@ -68,7 +68,10 @@ _Kind = TypeVar("_Kind", bound=Facts)
 
 
 class Run:
-    """A run in progress. Policies get it at every moment."""
+    """A run in progress; policies get it in every method.
+
+    `run.say("…", "note")`, `run.messages`, `run.entries`, `run.ledger`, `run.recall(policy)`.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class Run:
         self.record = self._record_and_show
 
     def filter_events(self, build: Callable[[Sink], Sink]) -> None:
-        """Put a sink before the observers, which shows them what it lets through."""
+        """Put a sink before the observers; they see what it lets through."""
         if self.emit is silent:
             return
         show = self.host.show = build(self.host.show)
@@ -127,9 +130,9 @@ class Run:
     # ----------------------------------------------------------------- what policies use
 
     def say(self, text: str, kind: str, ttl: int | None = None) -> None:
-        """Add a message for the model, after the results of any open calls.
+        """Add a message for the model, after the results of open calls.
 
-        With `ttl` it is a reminder at the tail of that many requests, and not part of the view.
+        With `ttl` it is a reminder at the end of that many requests, and not part of the view.
         """
         for one in (text, kind):
             if type(to_plain(one, "what a policy says")) is not str:
@@ -144,10 +147,10 @@ class Run:
             self.hear(message)
 
     def remind(self, reminder: Reminder, source: str = "policy") -> None:
-        """Remind the model, at the tail of the next requests: `run.remind(Reminder("Be brief."))`.
+        """Add a reminder to the end of the next requests: `run.remind(Reminder("Be brief."))`.
 
-        The same words again take the place of those that are still due. What a policy says ends
-        with its run; from another source it stays as long as its `ttl` says.
+        A reminder with the same text replaces the earlier one. A reminder of a policy ends with its
+        run; one from another source lives as long as its `ttl`.
         """
         entry = reminder_entry(reminder, source, self.session_id)
         if threading.get_ident() == self.host.thread:
@@ -156,9 +159,9 @@ class Run:
             self.host.loop.call_soon_threadsafe(self.add_reminder, entry)
 
     async def ask(self, request: Request, purpose: str, model: Model | None = None) -> Response:
-        """Make a model call of the policy's own: it is paid for and recorded, and is no iteration.
+        """Make a model call for the policy: recorded and paid for, not counted as a turn.
 
-        `model` is asked in place of the run's own.
+        `model` is called in place of the run's model.
         """
         return await call_model(RunCall(self, request), model or self.model, request, purpose)
 
@@ -174,25 +177,25 @@ class Run:
         self.view.strand = Strand(items)
 
     def now(self) -> float:
-        """Return the time, for what the model is shown; a replay has that of its record."""
+        """Return the time, for texts that the model reads; a replay returns the recorded time."""
         return seams.now() if self.around is None else self.around.now()
 
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
-        """Put something on the record: one of the events, or a name and data of your own."""
+        """Record something: an event, or a name and data of your own."""
         check_storable((event, data), "a note")
         if isinstance(event, (Replied, ReplyFailed)):
             raise ConfigError("a model call is put on record by run.ask, never by a note")
         self.record(Noted(event, detach(data)) if isinstance(event, str) else event)
 
     def recall(self, policy: Policy[Any]) -> Any:
-        """Return what the policy remembers of this run; a fresh memory at first."""
+        """Return what the policy remembers of this run; an empty memory at first."""
         value = self.memory.get(policy.name)
         if value is None and policy.memory is not None:
             value = policy.memory()
         return value
 
     def remember(self, policy: Policy[Any], value: Any) -> None:
-        """Keep the policy's memory, journaled with this moment."""
+        """Store the policy's memory in the journal."""
         kept = to_plain(value, f"what {policy.name} remembers")
         self.memory[policy.name] = value
         self.record(Remembered(policy.name, kept, policy.keeps))
@@ -204,12 +207,12 @@ class Run:
 
     @property
     def frame(self) -> Frame:
-        """The system prompt, the tools and the settings that the model is asked with."""
+        """The system prompt, tools and settings of the requests."""
         return self.view.frame
 
     @property
     def entries(self) -> Sequence[JournalEntry]:
-        """What is on record of the session, oldest first; `facts` reads each entry once."""
+        """The recorded entries of the session, oldest first; `facts` reads each entry once."""
         return self.journal.entries
 
     @property
@@ -219,7 +222,7 @@ class Run:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of the run's own model calls so far, failed ones too."""
+        """The tokens of the run's own model calls so far, also of failed ones."""
         calls = [each for each in self.own_entries if isinstance(each, (Replied, ReplyFailed))]
         return sum([call.usage for call in calls], NO_USAGE)
 
@@ -244,15 +247,15 @@ class Run:
         return self.journal.mail
 
     def take(self, item: InboxItem) -> None:
-        """Take an item out of the inbox, in one step with what is recorded next."""
+        """Take an item out of the inbox, together with what is recorded next."""
         self.journal.take(item)
 
     def flush(self) -> None:
-        """Hand what is recorded to the store, before something that may take its time."""
+        """Pass what is recorded to the store, before something slow."""
         self.journal.flush()
 
     async def store_record(self) -> None:
-        """Wait until all that is recorded is stored."""
+        """Wait until everything recorded is stored."""
         self.journal.flush()
         await self.journal.durable()
 
@@ -260,11 +263,11 @@ class Run:
 
     @property
     def reply_tokens(self) -> int:
-        """What a reply may have that nobody limits."""
+        """The most tokens of a reply without a limit."""
         return self.plan.reply_tokens
 
     def hear(self, message: Message) -> None:
-        """Add a message to the view, or keep it until the open calls are answered."""
+        """Add a message to the view, or hold it until the open calls have results."""
         if self.redactor is not None:
             message = self.redactor.value(message)
         self.record(Said(message))
@@ -285,7 +288,7 @@ class Run:
         self.view.reminders = add_reminder(self.view.reminders, entry)
 
     def reframe(self, frame: Frame, why: str) -> None:
-        """Put a frame on the record, unless it stands there already: judges come and go."""
+        """Record a frame, unless it is recorded already: judges come and go."""
         view = self.view
         entry = self.plan.framed if frame is self.plan.frame else frame_entry(frame, why)
         digest = entry.digest
@@ -298,13 +301,13 @@ class Run:
         view.frame = view.recorded_frame = frame
 
     def interrupt(self, stop: Stop | Suspend) -> None:
-        """End the run from outside, now: cancels whatever it waits for."""
+        """End the run from outside at once: cancel what it waits for."""
         if self.interruption is None:
             self.interruption = stop
             self.halt()
 
     def halt(self) -> None:
-        """Cancel the run's task. One that has not begun sees at its beginning that it is over."""
+        """Cancel the run's task; a run that has not begun ends at its beginning."""
         if self.host.task is not None:
             self.host.task.cancel()
         elif self.interruption is None:
@@ -344,7 +347,7 @@ class Run:
 
     @property
     def pool(self) -> Executor:
-        """Threads for synchronous tools; the run tracks those that still work."""
+        """Threads for synchronous tools; the run tracks those that are still working."""
         if self.calls.pool is None:
             self.calls.pool = _Threads(self.host.pool(), self.calls.threads)
         return self.calls.pool
@@ -358,7 +361,7 @@ class Run:
             self.host.loop.call_soon_threadsafe(self.emit, event)
 
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
-        """Put on record that a call which failed is tried once more; one that committed is not."""
+        """Record that a failed call is tried again; a committed call is not."""
         if call_id in self.calls.committed or self.cancelled:
             return False
         turn = self.turn
@@ -369,7 +372,7 @@ class Run:
         return True
 
     def keep_error(self, call_id: str, error: BaseException) -> None:
-        """Keep what the handler of a call raised until its result is on record."""
+        """Keep the exception of a call until its result is recorded."""
         self.calls.errors[call_id] = error
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:

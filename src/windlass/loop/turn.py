@@ -46,7 +46,7 @@ class Turn(msgspec.Struct, eq=False):
 
     @property
     def answers(self) -> tuple[ToolResult, ...]:
-        """The results the model sees, in the order asked."""
+        """The results that the model sees, in the order of its calls."""
         return tuple(self.shown[call.id] for call in self.calls if call.id in self.shown)
 
 

@@ -1,7 +1,6 @@
 """Verdicts of a policy on a turn, from the strongest to the weakest.
 
-`Stop > Suspend > KeepGoing > Finish > None`. A verdict carries no words for the model: those are
-said with `run.say`.
+`Stop > Suspend > KeepGoing > Finish > None`. A verdict tells the model nothing; `run.say` does.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _Recorded(msgspec.Struct, frozen=True):
 
 
 class Stop(_Recorded, frozen=True):
-    """End the run now, whatever the others think: `Stop("stuck", "max_nudges")`."""
+    """End the run now, whatever other policies say: `Stop("stuck", "max_nudges")`."""
 
     status: str
     reason: str | None = None
@@ -44,7 +43,7 @@ class Stop(_Recorded, frozen=True):
 
 
 class Suspend(_Recorded, frozen=True):
-    """Park the run until someone answers: `Suspend("waiting for Ann")`."""
+    """Park the run until somebody answers: `Suspend("waiting for Ann")`."""
 
     reason: str
     conditions: JsonObject | None = None
@@ -52,10 +51,10 @@ class Suspend(_Recorded, frozen=True):
 
 
 class Ask(Suspend, frozen=True):
-    """A question at `before_tool` about this call as it is: `Ask("may it?", expires_in=60)`
+    """A question at `before_tool` about this call: `Ask("may it?", expires_in=60)`.
 
-    What the question looked at (`about`) is part of it: where that is different when the call runs,
-    the answer does not hold. `receipt` goes to the record and to whoever is asked.
+    `about` is what the question looked at: if it is different when the call runs, the answer does
+    not count. `receipt` is for the record and for the person who is asked.
     """
 
     about: JsonObject | None = None
@@ -86,14 +85,17 @@ class Refused(_Recorded, frozen=True):
 
 
 class KeepGoing(_Recorded, frozen=True):
-    """Refuse the end. `drop=True` at `after_reply` takes the reply out of the view."""
+    """Refuse the end of the run: `KeepGoing("tests are missing")`.
+
+    `drop=True` at `after_reply` removes the reply from the view.
+    """
 
     reason: str | None = None
     drop: bool = False
 
 
 class Finish(_Recorded, frozen=True):
-    """Propose the end: the work is done."""
+    """Propose the end of the run: `Finish("all tests pass")`; policies may still object."""
 
     reason: str = "natural"
     status: str = "done"
@@ -114,7 +116,7 @@ def strongest(verdicts: Iterable[Verdict]) -> Verdict | None:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The end of a drive. `fields` are what policies add to the result."""
+    """The end of a run: status, reason, and `fields` that policies add to the result."""
 
     status: str
     stop_reason: str | None = None

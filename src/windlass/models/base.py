@@ -28,7 +28,7 @@ def silent(_event: object) -> None:
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Settings of a request. None leaves the choice to the provider."""
+    """Settings of a request: `temperature`, `max_tokens`, …; None: the provider's default."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 
 
 class Frame(msgspec.Struct, frozen=True, weakref=True):
-    """The part of a request before the messages; every change of it is recorded."""
+    """The system prompt, tools and settings of a request; every change is recorded."""
 
     system: str | None = None
     tools: tuple[ToolSpec, ...] = ()
@@ -145,8 +145,8 @@ class View(Sequence[Message]):
 class EncodedMessages:
     """The bytes of a strand's messages: blocks of 64 joined, and the last few one by one.
 
-    Joining keeps the list short, so that the request of a long run is as quickly put together and
-    sent as that of a short one.
+    Joining keeps the list short, so that the request of a long run is built as fast as that of a
+    short one.
     """
 
     __slots__ = ("blocks", "recent")
@@ -231,10 +231,10 @@ def derive(
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request to a model: a frame, the messages so far, and a tail for this call alone.
+    """A request to a model: a frame, the messages, and a tail for this call only.
 
-    `messages` may be a growing view's snapshot; wires keep what they encoded of it and encode only
-    what is new.
+    `messages` may be a snapshot of a growing view; wires keep the bytes of messages that they have
+    encoded, and encode only new ones.
     """
 
     messages: Sequence[Message]
@@ -248,17 +248,17 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """The tools on offer."""
+        """The tools that the model may call."""
         return self.frame.tools
 
     @property
     def settings(self) -> Settings:
-        """How to answer."""
+        """The settings of the call."""
         return self.frame.settings
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """The answer: `Response(Message("assistant", "hi"), Usage(10, 2), "end_turn")`."""
+    """A reply: `Response(Message("assistant", "hi"), Usage(10, 2), "end_turn")`."""
 
     message: Message
     usage: Usage = NO_USAGE
@@ -274,7 +274,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The text of the answer."""
+        """The text of the reply."""
         return self.message.text
 
 
@@ -301,7 +301,7 @@ _PLAIN, _WORDS = Capabilities(), Capabilities(native_tools=False)
 
 
 class Model:
-    """Base class of models. Your own model overrides `respond`:
+    """The base class of models; a model of your own overrides `respond`.
 
     ```python
     class Parrot(w.Model):
@@ -329,7 +329,11 @@ class Model:
         """Raise `ConfigError` when no call could succeed, for example without a key."""
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        """Answer the request. `emit(event)` is a plain call that never blocks."""
+        """Return the reply to a request; raise a `ModelError` if there is none.
+
+        Call `emit(event)` while you answer, with a `TextDelta` for each piece of text and a
+        `ToolCallReady` for each complete call. `emit` is not async and never blocks.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not say how to respond")
 
     @property
@@ -338,28 +342,28 @@ class Model:
         return _PLAIN if self.native_tools else _WORDS
 
     async def count_tokens(self, request: Request) -> int | None:
-        """Count the tokens of this request at the provider; None where it has no such count."""
+        """Count the tokens of this request at the provider; None if it cannot count."""
         return None
 
     async def complete(self, completion: Completion, emit: Emit) -> Response | None:
-        """Continue a text without a chat; None where the model only answers messages."""
+        """Continue a text without a chat; None if the model only answers messages."""
         return None
 
     async def aclose(self) -> None:
         """Close the model's connections."""
 
     def price(self, usage: Usage) -> float:
-        """Return the dollars of this usage; 0 where the price is unknown.
+        """Return the dollars of this usage; 0 if the price is unknown.
 
-        A model of your own overrides it, with `return 0.0` where it is free: a limit in dollars
-        is refused without it.
+        A model of your own overrides it, with `return 0.0` if it is free. Without it, a limit in
+        dollars is refused.
         """
         return usage.cost_usd or 0.0
 
     def unpriced(self) -> Model | None:
-        """Return the first model a call may use whose price is unknown in advance, or None.
+        """Return the first model that a call may use whose price is unknown, or None.
 
-        A model has a price where `price` is overridden.
+        A model has a price if it overrides `price`.
         """
         return self if type(self).price is Model.price else None
 

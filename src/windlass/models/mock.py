@@ -1,7 +1,6 @@
-"""The mock provider: a queue of replies instead of a network, and a log of the calls.
+"""The mock provider: a queue of replies in place of a network, and a log of the calls.
 
-The queue belongs to the current Runtime (`current_queue`); outside any there is one per process.
-Knows nothing of the loop.
+The queue belongs to the current Runtime (`current_queue`); outside of one there is one per process.
 """
 
 from __future__ import annotations
@@ -179,9 +178,10 @@ def llm_mock(entry: Mapping[str, Any] | None = None, /, **keys: Any) -> None:
     llm_mock({"text": "I don't know.", "match": "*unknown*"})
     llm_mock(error={"category": "rate_limit", "message": "slow down"})
     ```
-    Entries without `match` are served first, in order, each once. Then those whose glob fits the
-    conversation, in the order declared, again and again unless `consume_match=True`. The other keys
-    are `usage`, `stop_reason` and `thinking`. With nothing left, the prompt is echoed.
+    Entries without `match` are used first, in order, each once. Then entries whose glob matches the
+    conversation are used, in order, any number of times, or once with `consume_match=True`. Other
+    keys are `usage`, `stop_reason` and `thinking`. If nothing is left, the reply repeats the
+    prompt.
     """
     active_queue().add(entry, **keys)
 
@@ -192,7 +192,7 @@ def llm_mock_calls() -> list[MockCall]:
 
 
 def llm_mock_clear() -> None:
-    """Forget all queued replies and recorded calls; call it between tests."""
+    """Remove all queued replies and recorded calls; call it between tests."""
     active_queue().clear()
 
 

@@ -20,10 +20,11 @@ _PHASES: Final = {None: "turn", "compaction": "summary"}  # else what the call w
 
 
 class TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A span of a run: `on_trace=lambda event: print(event.type, event.duration_ms)`.
+    """One model call or tool call, when it is over: `on_trace=lambda e: print(e.type)`.
 
-    `model`, `phase`, `turn` and `tokens` are of model calls, `tool` of tool calls. `phase` is `turn`,
-    or what else the model was asked for: `summary`, `done_judge`, … Times are milliseconds since 1970.
+    `type` is `llm_call` or `tool_call`. Model calls have `model`, `phase`, `turn` and `tokens`,
+    tool calls have `tool`. `phase` is `turn`, or the purpose of the call: `summary`, `done_judge`,
+    … Times are milliseconds since 1970.
     """
 
     type: Literal["llm_call", "tool_call"]

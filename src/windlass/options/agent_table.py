@@ -22,7 +22,7 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     approval_policy: JsonObject | UnsetType = UNSET
     """Rules that let calls run, refuse them, or ask a person."""
     auto_compact: str | bool | JsonObject | UnsetType = UNSET
-    """The same by another name."""
+    """Another name for `compaction`."""
     budget: JsonObject | UnsetType = UNSET
     """Limits on turns, tokens, dollars and seconds."""
     cache: bool | UnsetType = UNSET
@@ -34,13 +34,13 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compact_keep_last: int | UnsetType = UNSET
     """Messages at the end that stay as they are."""
     compact_strategy: str | UnsetType = UNSET
-    """What becomes of old messages."""
+    """What happens to old messages."""
     compact_threshold: int | UnsetType = UNSET
     """Tokens of the view above which it is compacted."""
     compaction: str | bool | JsonObject | UnsetType = UNSET
-    """A strategy, or all that is to be said of compaction; False: there is none."""
+    """A strategy, or all settings of compaction; False: no compaction."""
     context_strategy: JsonObject | UnsetType = UNSET
-    """A window over the last turns, summaries, or a function of yours, in place of compaction."""
+    """A sliding window, summaries, or a function of yours, in place of compaction."""
     disallowed_tools: list[str] | UnsetType = UNSET
     """Names of tools that it may not use, whoever brings them."""
     done_judge: bool | JsonObject | UnsetType = UNSET
@@ -58,15 +58,15 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     interleaved_thinking: bool | UnsetType = UNSET
     """Whether it thinks between tool calls."""
     iteration_budget: str | JsonObject | UnsetType = UNSET
-    """How many turns a run may take: fixed, or more while it gets somewhere."""
+    """How many turns a run may take: a fixed number, or more while it makes progress."""
     llm_options: JsonObject | UnsetType = UNSET
     """Settings that have the last word in every model call of the run."""
     loop_detect_block: int | UnsetType = UNSET
-    """Equal results of a call after which it gets another answer (3)."""
+    """Equal results of a call after which a text replaces the result (3)."""
     loop_detect_skip: int | UnsetType = UNSET
     """Equal results of a call after which it is not run (4)."""
     loop_detect_warn: int | UnsetType = UNSET
-    """Equal results of a call after which it carries a hint (2); 0 turns the tiers off."""
+    """Equal results of a call after which a hint is added (2); 0 turns the tiers off."""
     loop_detection: bool | JsonObject | UnsetType = UNSET
     """Detect whole turns that are repeated."""
     loop_until_done: bool | UnsetType = UNSET
@@ -84,7 +84,7 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_tokens: int | UnsetType = UNSET
     """Tokens that a reply may have."""
     max_verify_attempts: int | UnsetType = UNSET
-    """Vetoes after which the run ends."""
+    """Objections of all checks after which the run ends."""
     model: str | UnsetType = UNSET
     """The model, as `anthropic:claude-sonnet-4-5`. A `Model` object, in code."""
     model_tier: str | UnsetType = UNSET
@@ -120,7 +120,7 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reasoning_task: str | UnsetType = UNSET
     """What kind of work it is, for `auto`."""
     sandbox: str | JsonObject | UnsetType = UNSET
-    """What holds the commands that tools run: a level, or a `Sandbox` with limits."""
+    """The sandbox for commands of tools: a level, or a `Sandbox` with limits."""
     schema_retries: int | UnsetType = UNSET
     """How often an answer that does not fit is asked for again."""
     scratchpad: bool | JsonObject | UnsetType = UNSET
@@ -174,6 +174,6 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     turn_policy: JsonObject | UnsetType = UNSET
     """What a turn should look like."""
     verify_completion: str | UnsetType = UNSET
-    """A function, or checks, that look at finished work. A text is a command for the sandbox."""
+    """A function or a list of checks of finished work. A text is a command for the sandbox."""
     verify_completion_judge: bool | JsonObject | UnsetType = UNSET
-    """A model that looks at any natural stop."""
+    """A model that checks every natural end."""

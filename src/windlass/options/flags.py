@@ -122,7 +122,7 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
     CommandFlag(
         "workspace",
         ("--workspace",),
-        "The folder that built-in tools, path rules and approvals are about.",
+        "The folder of built-in tools, path rules and approvals.",
         metavar="FOLDER",
     ),
     CommandFlag(

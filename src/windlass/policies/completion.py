@@ -63,12 +63,12 @@ KEEP_CALLING = (
 
 
 class TurnPolicy(OptionStruct, frozen=True, kw_only=True):
-    """What a turn should look like: `TurnPolicy(require_action_or_yield=True, max_prose_chars=400)`."""
+    """Rules for a turn: `TurnPolicy(require_action_or_yield=True, max_prose_chars=400)`."""
 
     require_action_or_yield: Annotated[bool, Option(boolean)] = False
-    """Whether words alone do not end a run that has tools and called none."""
+    """Whether text alone does not end a run that has tools and called none."""
     allow_done_sentinel: Annotated[bool, Option(boolean)] = True
-    """Whether nudges offer the sentinel as a way out."""
+    """Whether nudges mention the sentinel."""
     max_prose_chars: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
     """Characters of text after which the model is told to be brief."""
 

@@ -61,8 +61,8 @@ def build(ctx: BuildContext) -> Policies:
 class ContextInfo(msgspec.Struct, frozen=True, gc=False):
     """The argument of `context_callback`: `ctx.visible_messages`, `ctx.system`, …
 
-    Visible are the messages the model would see, recorded are all of the session. The lists are
-    your own, and so are the arguments of the calls in them.
+    Visible messages are those that the model would see, recorded messages are all of the session.
+    The lists are copies.
     """
 
     iteration: int  # counted from 0

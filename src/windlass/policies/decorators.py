@@ -34,7 +34,7 @@ WHO: Final = "message_decorator"
 
 
 class DecorationContext(msgspec.Struct, frozen=True, gc=False):
-    """The second argument of `message_decorator(message, context)`."""
+    """The second argument of `message_decorator(message, context)`: session, turn and time."""
 
     session_id: str
     iteration: int  # in which it is first shown, counted from 0

@@ -55,7 +55,10 @@ _UNCHECKED: Final = ("provider_error", "failed", "suspended", "cancelled", "canc
 
 
 class GuardrailContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The second argument of a guardrail: `def no_secrets(text, ctx): …`"""
+    """The second argument of a guardrail: `def no_secrets(text, ctx): …`.
+
+    It has `caller`, `deps`, `agent`, `session_id`, `run_id` and `messages`.
+    """
 
     session_id: str
     run_id: str

@@ -10,7 +10,7 @@ from windlass.policies.facts import Groups, missing, tally
 
 
 class BudgetState(msgspec.Struct, frozen=True, gc=False):
-    """The limit on turns: `remaining` 0 means that the next turn would cross it."""
+    """The limit on turns; `remaining` 0 means that the next turn would exceed it."""
 
     current_limit: int
     max: int
@@ -38,7 +38,7 @@ class SessionState(msgspec.Struct, frozen=True, gc=False):
 
 
 class CompletionState(msgspec.Struct, frozen=True, gc=False):
-    """The proposal of an end, and the decisions of the gates."""
+    """The proposed end, and what the completion checks decided."""
 
     proposed: bool
     vetoed: bool

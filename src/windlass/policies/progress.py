@@ -56,14 +56,14 @@ def _check_nudge(name: str, value: Any) -> str | None:
 
 
 class ProgressTool(OptionStruct, frozen=True, kw_only=True):
-    """How the tool looks: `ProgressTool(name="report", system_prompt_nudge=None)`."""
+    """The texts of the progress tool: `ProgressTool(name="report", system_prompt_nudge=None)`."""
 
     name: Annotated[str, Option(_check_name)] = "agent_progress"
     """Its name."""
     description: Annotated[str, Option(text)] = DESCRIPTION
-    """What the model is told of it."""
+    """Its description for the model."""
     system_prompt_nudge: Annotated[str | None, Option(_check_nudge)] = NUDGE
-    """What joins the system prompt; None: nothing does."""
+    """The text that is added to the system prompt; None: nothing."""
 
     def build_tool(self) -> Tool:
         """Build the tool as the model sees it."""

@@ -1,8 +1,7 @@
 """Prompts of Windlass by id, and the texts that replace them.
 
-A text of your own is given by the path of its file, as `{"text": …}` or `{"path": …}`, or by a
-function that is handed the values and writes it. Ids, files and placeholders are checked before
-anything is asked.
+A text of yours is the path of a file, `{"text": …}`, `{"path": …}`, or a function that gets the
+values and returns it. Ids, files and placeholders are checked before the first model call.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ PromptSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Callable[
 
 
 class PromptOverrides(TypedDict, total=False):
-    """The ids as Python names: `agent_prompt_overrides(agent_nudge={"text": "Go on."})`."""
+    """Ids of prompts as Python names: `agent_prompt_overrides(agent_nudge={"text": "Go"})`."""
 
     agent_loop_contract: PromptSource
     agent_tool_contract_text: PromptSource
@@ -77,7 +76,7 @@ class PromptOverrides(TypedDict, total=False):
 def agent_prompt_overrides(
     overrides: Mapping[str, PromptSource] | None = None, /, **named: Unpack[PromptOverrides]
 ) -> dict[str, PromptSource]:
-    """Build checked overrides of prompts.
+    """Build a checked value for the option `prompts`.
 
     ```python
     prompts = w.agent_prompt_overrides(
@@ -86,7 +85,7 @@ def agent_prompt_overrides(
     )
     await w.agent_loop("Mend the tests.", model=model, tools=tools, prompts=prompts)
     ```
-    A dict with the ids themselves may stand first.
+    The first argument may be a dict with the ids themselves. An unknown id raises `ConfigError`.
     """
     if overrides is not None and not isinstance(cast("object", overrides), Mapping):
         raise ConfigError(f"prompts are a dict by id, not {safe_repr(overrides)}")
@@ -161,7 +160,7 @@ def _file(label: str, place: str) -> str:
 
 
 class PromptOptions(OptionGroup, frozen=True, kw_only=True):
-    """Your own prompts in the place of ours."""
+    """Your own prompts in place of ours."""
 
     prompts: Annotated[
         dict[str, PromptOverride] | None,
@@ -173,4 +172,4 @@ class PromptOptions(OptionGroup, frozen=True, kw_only=True):
             choice="nudge",
         ),
     ] = None
-    """Prompts by id: a path, `{"text": …}`, `{"path": …}` or a function that writes it."""
+    """Prompts by id: a path, `{"text": …}`, `{"path": …}` or a function that returns the text."""

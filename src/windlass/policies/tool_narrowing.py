@@ -43,28 +43,28 @@ def _check_classes(name: str, value: Any) -> tuple[str, ...]:
 
 
 class ToolSurfaceNarrowing(OptionStruct, frozen=True, kw_only=True):
-    """Which tools leave the model's sight: `ToolSurfaceNarrowing(window_turns=8, hard_keep=["grep"])`.
+    """Which unused tools are hidden: `ToolSurfaceNarrowing(hard_keep=["grep"])`.
 
-    `safe`: those that only read. `aggressive`: whichever are not used. `prune_classes` and
-    `keep_classes` say it class by class, `unknown_tool_policy` for tools that say nothing of themselves.
+    `safe`: those that only read. `aggressive`: any. `prune_classes` and `keep_classes` choose
+    classes of tools, `unknown_tool_policy` decides about tools without level and kind.
     """
 
     enabled: Annotated[bool, Option(boolean)] = True
-    """Whether tools leave at all."""
+    """Whether unused tools are hidden."""
     window_turns: Annotated[int, Option(number(1, whole=True))] = DEFAULT_WINDOW
-    """Turns without use after which a tool may leave."""
+    """Turns without use after which a tool may be hidden."""
     mode: Annotated[Literal["safe", "aggressive"], Option(one_of("safe", "aggressive"))] = "safe"
-    """Which may leave: those that only read, or any."""
+    """Which tools may be hidden: those that only read, or any."""
     hard_keep: Annotated[tuple[str, ...], Option(texts)] = ()
     """Names of tools that stay."""
     prune_classes: Annotated[tuple[str, ...] | None, Option(optional(_check_classes))] = None
-    """Classes whose tools may leave."""
+    """Classes whose tools may be hidden."""
     keep_classes: Annotated[tuple[str, ...] | None, Option(optional(_check_classes))] = None
     """Classes whose tools stay."""
     unknown_tool_policy: Annotated[
         Literal["keep", "prune"] | None, Option(optional(one_of("keep", "prune")))
     ] = None
-    """What becomes of tools that say nothing of themselves."""
+    """What happens to tools without level and kind."""
 
     def prunes(self) -> frozenset[str]:
         """Return the classes of tools that may be hidden."""

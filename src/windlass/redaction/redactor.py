@@ -43,8 +43,8 @@ _URL_PASSWORD = r"(?<=://)([^/\s:@]*):([^/\s@]+)@"
 class Secret:
     """A key that is never shown: `w.models.anthropic(…, api_key=w.Secret("sk-…"))`.
 
-    Printing, formatting or logging it gives `Secret(****)`; JSON, msgspec and pickle refuse it.
-    `reveal()` gives the value, for the one line that sends it.
+    Printing, formatting or logging it shows `Secret(****)`; JSON, msgspec and pickle refuse it.
+    `reveal()` returns the value.
     """
 
     __slots__ = ("_value",)

@@ -27,10 +27,10 @@ _OWN = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
 
 
 class AuditRow(msgspec.Struct, frozen=True):
-    """One call: the caller, the action, the row, the time, and the tenant.
+    """One row of the resource log: caller, verb, row, time, tenant and outcome.
 
-    `changes` is JSON: for each row written its resource, id, versions, digests before and after, and
-    `{field: [before, after]}`. `n` is its place in the log and no part of the chain.
+    `changes` is JSON: for each changed row its resource, id, versions, digests before and after,
+    and `{field: [before, after]}`. `n` is its place in the log and not part of the hash chain.
     """
 
     n: int

@@ -1,7 +1,7 @@
 """Conversations that outlive their runs: rows in the runtime's store, one per turn.
 
-Turns are written as a run goes on. Each has an id that is made of the run and its place in it, so a
-turn that a killed process may or may not have written is written once.
+Turns are written while a run works. The id of a turn is made of the run and the turn's place in it,
+so that a killed process does not write it twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windlass.resources.tx import ResourceTx
 
 
 class ConversationTurn(Resource):
-    """One turn: who spoke, what was said, which tools were called or answered."""
+    """One turn of a conversation: `role`, `content`, `tool_calls`, `tool_results`."""
 
     table = "conversation_turns"
     verbs = ("get", "search")  # written by `append` alone: messages are not invented or edited
@@ -43,7 +43,7 @@ class ConversationTurn(Resource):
 
 
 class ConversationResource(Resource):
-    """A conversation; its turns are `ConversationTurn` rows. It is its user's alone.
+    """A conversation of one user; its turns are `ConversationTurn` rows.
 
     ```python
     talk = await scope.conversations[w.ConversationResource].create({"title": "Pens"}, caller=ann)
@@ -79,13 +79,13 @@ class ConversationResource(Resource):
 
     @classmethod
     def create(cls, tx: ResourceTx, values: JsonObject) -> ConversationResource:
-        """Begin one, in the caller's name."""
+        """Create a conversation of the caller."""
         return tx.create(
             cls, {**values, "user": values.get("user") or recorded_user(tx.caller), "turns": 0}
         )
 
     def append(self, tx: ResourceTx, turns: list[JsonObject]) -> int:
-        """Write turns down, each once; how many there are then."""
+        """Add turns, each once, and return how many there are."""
         for turn in turns:
             if tx.get(ConversationTurn, turn["id"]) is None:
                 place = {"conversation": self.id, "number": self.turns, "user": self.user}

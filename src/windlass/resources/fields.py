@@ -89,7 +89,7 @@ def field(
     description: str | None = None,
     private: bool = False,
 ) -> Any:
-    """Describe a field of a `Resource` beyond its type:
+    """Describe a field of a `Resource` beyond its type.
 
     ```python
     class Product(w.Resource):
@@ -97,8 +97,8 @@ def field(
         sku: Annotated[str, w.field(unique=True, description="as printed on the box")]
         stock: Annotated[int, w.field(index=True)] = 0
     ```
-    `unique` is within a tenant. The values of a `private` field are not written to the audit log,
-    which says only that they changed.
+    `unique` is within a tenant. The audit log does not contain values of a `private` field, only
+    that they changed.
     """
     for name, value in (("index", index), ("unique", unique), ("private", private)):
         if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]

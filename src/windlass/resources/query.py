@@ -31,8 +31,9 @@ _SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 class Query(msgspec.Struct, frozen=True):
     """A search: `Query(where={"price": {"lt": 10}}, sort=("-price",), limit=5)`.
 
-    A filter is a value that the field must equal, or operators: `eq ne lt lte gt gte in is_null`, and
-    for text `contains` and `prefix`. `-price` sorts downward; rows without a value come last.
+    A filter is a value that the field must equal, or operators: `eq ne lt lte gt gte in is_null`,
+    and for text `contains` and `prefix`. `-price` sorts in descending order; rows without a value
+    come last.
     """
 
     where: JsonObject = {}
@@ -42,7 +43,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, Generic[R], frozen=True):
-    """The rows of one search, and the cursor for the next page, if any."""
+    """A page of rows of a search, and the `cursor` of the next page, if any."""
 
     rows: list[R]
     cursor: str | None = None

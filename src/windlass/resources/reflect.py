@@ -43,14 +43,14 @@ async def reflect(
     name: str | None = None,
     verbs: Sequence[str] | None = None,
 ) -> type[Resource]:
-    """Make a resource of a table in the Runtime's store, and export it there:
+    """Make a resource from an existing table of the Runtime's store, and export it.
 
     ```python
     Order = await w.reflect("orders", scope, tenant="shop", columns=["total", "status"])
     ```
-    `tenant` names the column of the owning tenant; a table without one must be said to be
-    `shared`: then every tenant sees every row. The columns are text, numbers and bytes; others are
-    left out. Nothing can be written unless it is `writable`.
+    `tenant` names the column with the tenant of a row; a table without one needs `shared=True`, and
+    then every tenant sees every row. Columns are text, numbers and bytes; others are left out. The
+    resource is read-only unless `writable=True`.
     """
     if (tenant is None) == (not shared):
         raise ConfigError(

@@ -60,7 +60,7 @@ def export(
     verbs: Sequence[str] | None = None,
     scope: Any = None,
 ) -> Any:
-    """Offer a resource as tools: `get_product`, `search_product`, `create_product`, ….
+    """Offer the verbs of a resource as tools: `get_product`, `search_product`, ….
 
     ```python
     @w.export(name="shop/products", verbs=["get", "search"])
@@ -288,7 +288,7 @@ def _alone(taken: dict[str, ResourcePlan], name: str, plan: ResourcePlan, what: 
 
 
 class Handle(Generic[R]):
-    """A resource for the host; every call is checked, run and audited as `caller`.
+    """A resource for the host; every call is checked and recorded in the name of `caller`.
 
     ```python
     products = scope.resources[Product]
@@ -297,6 +297,7 @@ class Handle(Generic[R]):
     cheap = await products.search({"price": {"lt": 5}}, sort="-price", limit=10, caller=ann)
     await products.run("restock", pen.id, amount=5, caller=ann)
     ```
+    Raises `NotFound`, `Conflict`, `InvalidValue` or `PermissionDenied`.
     """
 
     __slots__ = ("_desk", "_entry")
@@ -333,7 +334,7 @@ class Handle(Generic[R]):
         request_id: str | None = None,
         conversation_id: str | None = None,
     ) -> R:
-        """Return the row of this id, or raise `NotFound`."""
+        """Return the row with this id, or raise `NotFound`."""
         return await self._do("get", {"id": id}, caller, request_id, conversation_id)
 
     async def search(
@@ -360,7 +361,7 @@ class Handle(Generic[R]):
         conversation_id: str | None = None,
         **more: Any,
     ) -> R:
-        """Create a row of these values: an object, a dict, or keywords."""
+        """Create a row from an object, a dict, or keywords, and return it."""
         given = cast("Any", values)
         if isinstance(given, Resource):
             given = msgspec.structs.asdict(given)
@@ -377,7 +378,7 @@ class Handle(Generic[R]):
         request_id: str | None = None,
         conversation_id: str | None = None,
     ) -> R:
-        """Change some fields; with `version` only if the row still has it, else `Conflict`."""
+        """Change some fields; with another `version` than the row has, raise `Conflict`."""
         arguments = {"id": id, "values": values, "version": version}
         return await self._do("update", arguments, caller, request_id, conversation_id)
 
@@ -390,7 +391,7 @@ class Handle(Generic[R]):
         request_id: str | None = None,
         conversation_id: str | None = None,
     ) -> R:
-        """Delete a row; return what it was."""
+        """Delete a row, and return it as it was."""
         arguments = {"id": id, "version": version}
         return await self._do("delete", arguments, caller, request_id, conversation_id)
 
@@ -404,7 +405,7 @@ class Handle(Generic[R]):
         conversation_id: str | None = None,
         **arguments: Any,
     ) -> Any:
-        """Call a method that `mcp_tools` names, on the row of this id."""
+        """Call a method named in `mcp_tools`, on the row with this id."""
         verb = self._verb(method)
         if verb.method is None:
             raise ConfigError(f"{method!r} is a verb; call `.{method}(…)`")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Resource(Row):
-    """Rows of your own in the runtime's store, which a model may work with under permissions:
+    """Rows in the runtime's store whose verbs are tools, under permissions.
 
     ```python
     @w.export
@@ -35,15 +35,15 @@ class Resource(Row):
             self.stock += amount
             return tx.save(self)
     ```
-    Rows belong to the tenant of the caller who made them, and no verb reaches another's. `id` is
-    given or made; `version` counts the changes of a row.
+    Rows belong to the tenant of the caller who created them; no verb reaches rows of another
+    tenant. `id` is given or generated; `version` counts the changes of a row.
     """
 
     # What the verbs do, in the transaction of the call. A class may do it otherwise.
 
     @classmethod
     def get(cls, tx: ResourceTx, id: Any) -> Self | None:
-        """Return the row of this id, or None."""
+        """Return the row with this id, or None."""
         return tx.get(cls, id)
 
     @classmethod
@@ -53,7 +53,7 @@ class Resource(Row):
 
     @classmethod
     def create(cls, tx: ResourceTx, values: JsonObject) -> Self:
-        """Make a row."""
+        """Create a row."""
         return tx.create(cls, values)
 
     @classmethod
@@ -63,7 +63,7 @@ class Resource(Row):
 
     @classmethod
     def delete(cls, tx: ResourceTx, id: Any, version: int | None) -> Self:
-        """Delete a row; return what it was."""
+        """Delete a row, and return it as it was."""
         return tx.delete(cls, id, version)
 
 

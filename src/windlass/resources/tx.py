@@ -43,10 +43,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class ResourceTx:
-    """A call's transaction: `tx.get(Product, "p1")`, `tx.save(product)`, `tx.execute(sql)`.
+    """The transaction of a call: `tx.get(Product, "p1")`, `tx.save(pen)`, `tx.execute(sql)`.
 
-    Rows are those of the caller's tenant. What a method does here was allowed when the method was:
-    hooks are not asked again. `execute` reaches your own tables as they are, tenants and all.
+    Rows are those of the caller's tenant. Permissions were checked for the method as a whole; hooks
+    are not called again. `execute` is for your own tables, without a limit to the tenant.
     """
 
     __slots__ = ("_known", "_tx", "caller", "changes", "now", "tenant")
@@ -64,7 +64,7 @@ class ResourceTx:
         return self._tx.dialect
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """Run a statement on tables of your own; `?` stands for a parameter."""
+        """Run a statement on your own tables; `?` stands for a parameter."""
         return self._tx.execute(sql, parameters)
 
     def _plan(self, cls: type[Row]) -> ResourcePlan:
@@ -79,7 +79,7 @@ class ResourceTx:
     # ----------------------------------------------------------------- objects
 
     def get(self, cls: type[R], id: Any) -> R | None:
-        """Return the row of this id, or None."""
+        """Return the row with this id, or None."""
         plan = self._plan(cls)
         row = self.row(plan, id)
         return None if row is None else plan.instance(row)
@@ -116,7 +116,7 @@ class ResourceTx:
         return plan.instance(self.change(plan, before, after, version))
 
     def save(self, made: R) -> R:
-        """Store a row that was read and changed; raise `Conflict` if it changed meanwhile."""
+        """Store a row that was read and changed; raise `Conflict` if somebody else changed it."""
         plan = self._plan(type(made))
         values = plan.to_plain(made)
         version = values.pop("version")
@@ -127,7 +127,7 @@ class ResourceTx:
         return plan.instance(self.change(plan, before, after, version))
 
     def delete(self, cls: type[R], id: Any, version: int | None = None) -> R:
-        """Delete a row; return what it was."""
+        """Delete a row, and return it as it was."""
         plan = self._plan(cls)
         before = self.known(plan, id)
         self.drop(plan, before, version)

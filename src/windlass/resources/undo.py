@@ -29,7 +29,7 @@ _BACK = {"create": "delete", "update": "update", "delete": "create"}
 
 
 class CannotUndo(ResourceError):
-    """The log does not hold enough to undo this."""
+    """An undo that is impossible: the log does not keep the old values."""
 
     code = "cannot_undo"
 

@@ -1,4 +1,4 @@
-"""The audit for a host: `scope.audit.query(…)`, `.verify()`, `.seal()`."""
+"""The audit log for a host: `scope.audit.query(…)`, `.verify()`, `.seal()`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.store.seals import Seal
 
 
 class Audit:
-    """The recorded calls of agents, and their verification: `scope.audit`."""
+    """The audit log of a Runtime, `scope.audit`: query it, verify it, seal it."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -25,7 +25,7 @@ class Audit:
     async def query(
         self, *, viewer: Caller | None = None, **which: Unpack[AuditQuery]
     ) -> AuditPage:
-        """Return the tool calls that match, the newest first.
+        """Return the recorded tool calls that match, newest first, as an `AuditPage`.
 
         ```python
         page = await scope.audit.query(tenant="acme", caller="ann", since=yesterday)
@@ -34,7 +34,7 @@ class Audit:
         more = await scope.audit.query(tenant="acme", cursor=page.cursor)
         ```
         Filters: tenant, caller, request, conversation, session, tool, resource, since, until. With
-        `viewer`, a `Caller`, only calls of sessions that he began or has the grant
+        `viewer`, a `Caller`, only calls of sessions that they began or have the grant
         `agent_session.audit` for; a page may then be shorter than `limit`.
         """
         store = self._environment.audited
@@ -58,9 +58,10 @@ class Audit:
         session: str | None = None,
         anchor: AuditAnchor | None = None,
     ) -> AuditReport:
-        """Check every chain, the seals, and the seals against the anchor: `(await …verify()).ok`.
+        """Check hash chains and seals, compare them with the anchor, and return an `AuditReport`.
 
-        Without `anchor` it is that of the Runtime. What cannot be known is in `not_covered`.
+        `assert (await scope.audit.verify()).ok`. `anchor` is that of the Runtime by default. What
+        cannot be checked is in `not_covered`.
         """
         environment = self._environment
         place = environment.audit_anchor if anchor is None else anchors.as_anchor(anchor)
@@ -75,7 +76,7 @@ class Audit:
         return await verify.verify(environment.audited, kept, tenant=tenant, session=session)
 
     async def seal(self) -> list[Seal]:
-        """Seal and anchor now all that has changed since its last seal."""
+        """Seal and anchor everything that has changed since the last seal."""
         environment = self._environment
         store = environment.audited
         keeper = environment.keeper_for(store) or SealScheduler(store, None, environment.pool, 60.0)
@@ -83,7 +84,10 @@ class Audit:
 
 
 async def audit_query(*, viewer: Caller | None = None, **which: Unpack[AuditQuery]) -> AuditPage:
-    """Query the audit of the current Runtime: `await w.audit_query(session="s1")`."""
+    """Query the audit log of the current Runtime: `await w.audit_query(session="s1")`.
+
+    Takes the filters of `Audit.query`, and returns an `AuditPage`.
+    """
     return await Audit(current_environment()).query(viewer=viewer, **which)
 
 
@@ -93,10 +97,10 @@ async def audit_verify(
     session: str | None = None,
     anchor: AuditAnchor | None = None,
 ) -> AuditReport:
-    """Verify the record of the current Runtime: `assert (await w.audit_verify()).ok`"""
+    """Verify the record of the current Runtime: `assert (await w.audit_verify()).ok`."""
     return await Audit(current_environment()).verify(tenant=tenant, session=session, anchor=anchor)
 
 
 async def audit_seal() -> list[Seal]:
-    """Seal and anchor now what has changed: `await w.audit_seal()`."""
+    """Seal and anchor everything that has changed: `await w.audit_seal()`."""
     return await Audit(current_environment()).seal()

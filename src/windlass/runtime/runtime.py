@@ -13,15 +13,15 @@ from windlass.runtime.audit import Audit
 
 
 class Runtime(Environment):
-    """A place to run agents: `async with w.Runtime(store="sqlite:///agents.db") as scope: …`
+    """What agents share: `async with w.Runtime(store="sqlite:///agents.db") as scope: …`.
 
-    Inside the block it is the current Runtime for everything that names no other; several tasks may
-    be inside, and the last that leaves closes it. `environ` are the variables that hold here, in
-    place of the process's: keys, addresses, proxies, `WINDLASS_…`. `resources` are
-    the classes it offers as tools, by default all that the process has exported; `tools` are more
-    tools beside them, granted as `tool.<name>`; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
-    `audit_anchor` is where seals of the record are kept outside of the store: a file, a callable
-    that sends one away, or an object with `put` and `get`.
+    Inside the block it is the current Runtime. Several tasks may be inside; the last one that
+    leaves closes it. `environ` replaces the environment variables of the process (keys, addresses,
+    proxies, `WINDLASS_…`). `resources` are the classes whose verbs are tools, by default all that
+    are exported. `tools` are further tools, granted as `tool.<name>`. `roles` are grants,
+    `fn(caller)`, or
+    `w.Roles`. `audit_anchor` is where seals are kept outside of the store: a file, a callable, or an
+    object with `put` and `get`.
     """
 
     if not TYPE_CHECKING:  # checkers see the arguments themselves
@@ -37,10 +37,10 @@ class Runtime(Environment):
 
     @cached_property
     def models(self) -> Models:
-        """One loop behind a model API: `await scope.models.generate("…", caller=ann)`."""
+        """The model API: `await scope.models.generate("…", caller=ann)`."""
         return Models(self)
 
     @cached_property
     def audit(self) -> Audit:
-        """What agents did here, and whether the record is whole: `await scope.audit.query(…)`."""
+        """The audit log: `await scope.audit.query(…)`, `await scope.audit.verify()`."""
         return Audit(self)

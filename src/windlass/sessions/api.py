@@ -112,10 +112,11 @@ async def agent_session_open(
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> Session:
-    """Create the session if it does not exist; opening it again changes nothing.
+    """Create a session if it does not exist, and return it.
 
-    It belongs to `caller`; without one, to the host. Runs on it work in `workspace` and its `mounts`, unless
-    their agent names a workspace; an agent that names another one is refused with `WorkspaceChanged`.
+    It belongs to `caller`; without one, to the host. Runs on it work in `workspace` and its `mounts`,
+    unless their agent names a workspace; an agent that names another one is refused with
+    `WorkspaceChanged`. Opening it again changes nothing.
 
     ```python
     session = await agent_session_open("review")
@@ -181,7 +182,7 @@ async def agent_session_read(
 ) -> Session:
     """Read a stored session: `(await agent_session_read("review")).messages`.
 
-    With `caller` it is one that he began, or has a role for; any other is `NoSuchSession`.
+    With `caller`, sessions that they did not begin and have no role for raise `NoSuchSession`.
     """
     scope = SessionScope.current(store, caller)
     return await _read(scope, await scope.find(id, "read"))
@@ -190,7 +191,7 @@ async def agent_session_read(
 async def agent_session_list(
     *, store: Address | None = None, caller: Caller | None = None
 ) -> list[SessionInfo]:
-    """List all sessions, the latest first; with `caller`, those that he may read."""
+    """List all sessions, latest first; with `caller`, those that they may read."""
     scope = SessionScope.current(store, caller)
     found = await readable_sessions(scope.home, caller, scope.environment)
     return [as_seen_by(info, caller) for info in found]
@@ -201,7 +202,7 @@ async def agent_session_reset(
 ) -> None:
     """Remove all messages from the view; the id and the record stay.
 
-    What its last run and the children of it wait for is discarded.
+    Calls that its last run and its sub-agents wait for are discarded.
     """
     scope = SessionScope.current(store, caller)
     journal = await scope.home.open(await scope.find(id, "edit"), create=False)
@@ -217,8 +218,8 @@ async def agent_session_trim(
 ) -> int:
     """Keep the last `keep_last` messages in the view; return how many were kept.
 
-    Fewer are kept where the cut would leave a result without its call, and more where it would
-    take away calls that still wait for their results.
+    Fewer are kept if a result would be separated from its call, more if calls still wait for their
+    results.
     """
     if keep_last < 0:
         raise ConfigError(f"keep_last is a number of messages, not {keep_last}")
@@ -243,8 +244,8 @@ async def agent_session_fork(
 ) -> Session:
     """Create a session with the same history, up to its last answered call.
 
-    What the original is still doing stays its own: an open call is not copied, for it would run twice.
-    The fork belongs to `caller`; what the host forks belongs to whoever began the original.
+    An open call is not copied, because it would run twice. The fork belongs to `caller`; a fork by
+    the host belongs to whoever began the original.
     """
     scope = SessionScope.current(store, caller)
     key = await scope.find(id, "fork")
@@ -261,9 +262,9 @@ async def agent_session_fork_at(
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> Session:
-    """Create a session with the first `n` messages, or fewer where the n-th calls tools.
+    """Create a session with the first `n` messages, or fewer if the n-th calls tools.
 
-    `branch_at` says how many were kept.
+    `branch_at` of the new session says how many were kept.
     """
     if n < 0:
         raise ConfigError(f"a session is forked after some messages, not after {n}")
@@ -281,12 +282,12 @@ async def agent_session_remind(
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> None:
-    """Remind the model that works on the session, or will: from its next request on.
+    """Add a reminder to a session: the model reads it from its next request on.
 
     ```python
     await agent_session_remind("review", system_reminder("The freeze begins at noon.", ttl=5))
     ```
-    A session whose run has ended keeps it for the next one.
+    If no run is at work, the next run gets it.
     """
     entry = Reminder(reminder) if isinstance(reminder, str) else reminder
     if type(as_given(entry)) is not Reminder:
@@ -304,13 +305,13 @@ async def agent_session_post(
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> str:
-    """Post an item to a session's inbox in a caller's name; return the item's id.
+    """Post an item to the inbox of a session, in a caller's name; return its id.
 
     ```python
     await agent_session_post("review", "steer", "Be brief.", caller=ann)
     ```
-    A caller posts a text (`steer`, `follow_up`, `cancel`, `suspend`, `resume`). Reminders have
-    `agent_session_remind`, decisions `approve` and `deny`; results are the host's to give.
+    Kinds with a text: `steer`, `follow_up`, `cancel`, `suspend`, `resume`. For reminders use
+    `agent_session_remind`, for decisions `approve` and `deny`; results come from the host.
     """
     if not is_host(caller):
         if kind not in _OF_CALLERS:
@@ -329,9 +330,9 @@ async def agent_session_post(
 async def agent_session_close(
     id: str, *, store: Address | None = None, caller: Caller | None = None
 ) -> bool:
-    """Remove the session and everything recorded of it; False when there was none.
+    """Remove a session and everything recorded of it; return False if there was none.
 
-    What children of its last run wait for is discarded.
+    Calls that sub-agents of its last run wait for are discarded.
     """
     scope = SessionScope.current(store, caller)
     try:

@@ -1,7 +1,7 @@
 """Calls that wait for approval, in all sessions of a store, and answers to them.
 
-An answer is left in the session's inbox. It may come tomorrow, from another process; whoever goes on
-with the session finds it there, and it counts only for the call exactly as it was asked about.
+An answer is stored in the session's inbox, so it may come later and from another process. It counts
+only for the call exactly as it was asked about.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from windlass.store.open import Address
 
 
 class PendingApproval(msgspec.Struct, frozen=True):
-    """A call that waits: its caller, its effect, the rule that asks, and the deadline."""
+    """A call that waits for approval: caller, effect, the rule that asks, the deadline."""
 
     id: str  # what an answer is bound to
     session_id: str
@@ -66,7 +66,7 @@ class PendingApproval(msgspec.Struct, frozen=True):
 
     @property
     def expired(self) -> bool:
-        """Whether it is too late for an answer."""
+        """Whether the deadline for an answer has passed."""
         return self.expires_at is not None and seams.now() > self.expires_at
 
     @property
@@ -76,7 +76,7 @@ class PendingApproval(msgspec.Struct, frozen=True):
 
 
 class NoSuchApproval(WindlassError, KeyError):
-    """No call waits for an answer under this id."""
+    """No call waits for an answer with this id."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "nothing waits under this id"
@@ -88,9 +88,9 @@ async def approvals(
     *,
     caller: Caller | None = None,
 ) -> list[PendingApproval]:
-    """List the calls that wait for an answer: `for each in await w.approvals(): …`.
+    """List the calls that wait for approval: `for each in await w.approvals(): …`.
 
-    With `caller`, those of sessions that he began or that a role lets him answer for.
+    With `caller`, only those that they may answer: of sessions that they began, or by a role.
     """
     scope = SessionScope.current(store, caller)
     home = scope.home
@@ -116,9 +116,9 @@ async def approve(
 ) -> None:
     """Approve one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
 
-    `by` is who answers; None is the host itself. `reason` goes to the record. `scope="session"` says
-    yes to the same targets for the rest of the session, where flow control asks.
-    `AlreadyAnswered` if somebody was faster.
+    `by` is who answers; None: the host. `reason` is recorded. `scope="session"` also approves later
+    calls on the same targets, for questions of flow control. Raises `AlreadyAnswered` if somebody
+    answered before, and `NoSuchApproval` for an unknown id.
     """
     await answer(ids, True, by=by, reason=reason, scope=scope, store=store)
 
@@ -130,9 +130,9 @@ async def deny(
     scope: AnswerScope = "once",
     store: Address | None = None,
 ) -> None:
-    """Deny calls; the model is told why: `await w.deny(pending.id, reason="too much")`.
+    """Deny calls; the model reads the reason: `await w.deny(pending.id, reason="too much")`.
 
-    `scope="session"` means never: later calls on the same targets are refused without a question.
+    With `scope="session"` later calls on the same targets are refused without a question.
     """
     await answer(ids, False, by=by, reason=reason, scope=scope, store=store)
 

@@ -1,4 +1,4 @@
-"""Plans of effects: read one that a preview made, and approve it as a whole."""
+"""Plans of effects: read the plan of a preview, and approve it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ async def approve_plan(
 ) -> EffectPlan:
     """Approve all effects of a plan, or of the session that made it; return the plan.
 
-    `await w.approve_plan(out.plan, by=w.Caller("bea"))`. One run may then do them, each once and
-    exactly so: `await agent.run("…", plan=out.plan)`. A plan that you hold must still be the one on
-    record. `by` is who approves: the session must be his, or one that a role lets him answer for;
-    None is the host itself. `name` is recorded where the host approves for somebody.
+    `await w.approve_plan(out.plan, by=w.Caller("bea"))`. One run may then make exactly these calls,
+    each once: `await agent.run("…", plan=out.plan)`. A plan that you pass must be the recorded one.
+    `by` must be the owner of the session, or have a role to answer for it; None: the host. `name`
+    is recorded if the host approves for somebody.
     """
     if not isinstance(plan, (EffectPlan, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"a plan is `out.plan` or the id of its session, not {safe_repr(plan)}")

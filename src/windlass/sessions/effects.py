@@ -26,7 +26,7 @@ from windlass.tools.tool import Tool
 
 
 class UndoStep(msgspec.Struct, frozen=True):
-    """A call with an effect: what its undo does, or `why` it cannot be undone; the outcome."""
+    """One effect of a session: what its undo does, or `why` there is none, and the `outcome`."""
 
     call_id: str
     tool: str

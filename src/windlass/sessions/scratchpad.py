@@ -1,7 +1,7 @@
 """The scratchpad of a session from outside: read, set or clear it, also during a run.
 
-A journal has one writer, so an edit is posted to the session's inbox. A run takes it before its next
-request; where no run is at work it is taken here at once.
+A journal has one writer, so an edit is posted to the session's inbox. A run takes it before its
+next request; if no run is at work, it is applied here at once.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ async def agent_session_set_scratchpad(
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> int:
-    """Replace the session's pad; return its new version.
+    """Replace the scratchpad of a session; return its new version.
 
     ```python
     session = await agent_session_read("review")
     pad = {**session.scratchpad, "open_items": ["the cellar"]}
     await agent_session_set_scratchpad("review", pad, {"expected_version": session.scratchpad_version})
     ```
-    Facts cite one of the pad's `refs`, or `user:initial`. With `expected_version` it is a `Conflict`
-    if the pad has changed since; a run that is at work may find that out later, and then records
-    the edit as `refused`.
+    Facts must cite one of the `refs`, or `user:initial`. With `expected_version` it raises
+    `Conflict` if the scratchpad has changed; while a run is at work, the edit may be recorded as
+    `refused` later.
     """
     scope = SessionScope.current(store, caller)
     checked = scope.environment.redact(read_pad(pad, "pad"))
@@ -84,11 +84,12 @@ async def agent_session_clear_scratchpad(
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> int:
-    """Clear the session's pad; return the new version. The next run begins a new one.
+    """Clear the scratchpad of a session; return the new version.
 
     ```python
     await agent_session_clear_scratchpad("review")
     ```
+    The next run starts a new one.
     """
     scope = SessionScope.current(store, caller)
     return await _edit(await scope.find(id, "edit"), "clear", None, options, scope.home)

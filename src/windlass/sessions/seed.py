@@ -52,7 +52,7 @@ async def agent_session_seed_from_jsonl(
     *,
     store: Address | None = None,
 ) -> Session:
-    """Create a session with the history of an `llm_transcript.jsonl`.
+    """Create a session with the history of an `llm_transcript.jsonl`, and return it.
 
     The history is as its model last saw it.
 
@@ -60,10 +60,11 @@ async def agent_session_seed_from_jsonl(
     session = await agent_session_seed_from_jsonl("runs/llm_transcript.jsonl", {"truncate_to_last": 40})
     await agent.run("Go on.", session_id=session.id)
     ```
-    `provider` and `model` must be those of the file; `truncate_to_last` keeps so many messages, or
-    fewer where a round would be cut; `drop_tool_calls` leaves calls and results out; `session_id`
-    chooses one of several in the file (else the last), `new_id` names the new one. A history that
-    could not be sent is refused, unless `validate` is False: then it is mended.
+    `provider` and `model` must be those of the file. `truncate_to_last` is the number of messages
+    to keep, fewer where a round would be cut. `drop_tool_calls` leaves out calls and results.
+    `session_id` chooses one of several sessions in the file (default: the last), `new_id` names the
+    new one. A history that a provider would refuse is an error, unless `validate` is False: then it
+    is repaired.
     """
     chosen = _options(options)
     recorded = await asyncio.to_thread(_RecordedSession, Path(path), chosen.get("session_id"))

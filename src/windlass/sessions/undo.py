@@ -62,10 +62,10 @@ async def undoable(
     deps: Any = None,
     store: Address | None = None,
 ) -> list[UndoStep]:
-    """List a session's effects, the newest first, with what each undo does or why it cannot.
+    """List the effects of a session, newest first, with what each undo does or why it cannot.
 
-    Each is looked at as if those before it in the list were undone; `call_ids` are these calls only.
-    `for step in await w.undoable("s1", tools=[pay]): print(step.tool, step.what or step.why)`
+    Each is judged as if those before it in the list were undone. `call_ids` selects calls. `for
+    step in await w.undoable("s1", tools=[pay]): print(step.tool, step.what or step.why)`
     """
     work = await _Undoing.of(session_id, tools, caller, deps, store, "nobody")
     chosen, first = work.select_calls(call_ids), list[Callable[[Any], None]]()
@@ -85,12 +85,13 @@ async def undo(
     store: Address | None = None,
     force: bool = False,
 ) -> list[UndoStep]:
-    """Undo a session's effects, or those of some calls: `await w.undo("s1", by=…)`.
+    """Undo the effects of a session, or of some calls: `await w.undo("s1", tools=[pay])`.
 
-    `by` is who asks for it: he began the session or has the grant `agent_session.undo`; None is the host
-    itself, who may write down a `name`. It runs in the name of the session's caller, or of `caller`, who
-    needs the same right. `tools` are those of the session; its Runtime's resources are known. Each step says what came of it. A session that
-    has not ended may be at work somewhere: `force=True` takes it over.
+    Returns an `UndoStep` for each. `by` is who asks: the caller who began the session, or one with
+    the grant `agent_session.undo`; None: the host, who may give a `name` for the record. It runs in
+    the name of the session's caller, or of `caller`, who needs the same permissions. `tools` are
+    those of the session; resources of the Runtime are known. If the session has not ended,
+    `force=True` takes it over.
     """
     who = name_of_answerer(check_by(by), name, "operator")
     if not is_host(by):

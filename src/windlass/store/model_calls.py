@@ -17,7 +17,7 @@ from windlass.usage import Usage
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One model call: its caller and model, what it used and how it ended.
+    """The cost record of one model call: caller, model, tokens, dollars, outcome.
 
     ```python
     for call in await store.calls(tenant="acme", since=yesterday):
@@ -51,7 +51,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def estimated(self) -> bool:
-        """Whether tokens and dollars are an estimate, as the provider did not count."""
+        """Whether tokens and dollars are an estimate, because the provider reported none."""
         return self.via is not None and ESTIMATED in self.via.split(",")
 
     @property

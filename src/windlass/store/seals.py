@@ -40,7 +40,7 @@ class End(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """The ends of a tenant's chains, sealed together; `hash` covers all other fields."""
+    """The ends of a tenant's hash chains, sealed together; `hash` covers all other fields."""
 
     tenant: str  # "" where none was named
     number: int  # from 1, by tenant
@@ -51,7 +51,7 @@ class Seal(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """Whether the hash is that of the content."""
+        """Whether the hash fits the content."""
         return self.hash == _hash(self.tenant, self.number, self.at, self.ends, self.previous)
 
 

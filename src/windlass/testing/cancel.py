@@ -1,6 +1,6 @@
-"""The cancel sweep: interrupt a run at every step of its loop, and check what it leaves.
+"""The cancel sweep: interrupt a run at every step of its loop, and check what is left.
 
-Knows nothing of agents: a run is any coroutine that can be made again and again.
+It works with any coroutine that can be created again and again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class CancelReport(msgspec.Struct, frozen=True):
-    """The result of a sweep. `assert_ok()` raises with the problems, `str()` is a few lines."""
+    """The result of `cancel_sweep`: `assert_ok()` raises with the problems."""
 
     trials: dict[str, int]  # for each mode
     steps: dict[str, int]  # of an undisturbed run, for each mode
@@ -73,11 +73,11 @@ class CancelReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether there was no problem, and anything was interrupted at all."""
+        """Whether there was no problem, and at least one interruption."""
         return not self.troubles and sum(self.trials.values()) > self.late
 
     def assert_ok(self) -> None:
-        """Raise an `AssertionError` that shows the first troubles."""
+        """Raise an `AssertionError` that shows the first problems."""
         if not self.ok:
             raise AssertionError(str(self))
 
@@ -108,7 +108,7 @@ def cancel_sweep(
     seed: int | None = None,
     ignore_threads: Sequence[str] = (),
 ) -> CancelReport:
-    """Interrupt a run at each step of its loop, in each of the ways a run can be interrupted.
+    """Interrupt a run at each step of its event loop, in every way, and return a report.
 
     ```python
     def make_run(trial):
@@ -117,14 +117,14 @@ def cancel_sweep(
     cancel_sweep(make_run, check=history_is_paired).assert_ok()
     ```
     `cancel` cancels its task, `timeout` expires an `asyncio.timeout` around it, `sigint` is Ctrl-C
-    under `asyncio.Runner`. `abort` calls the function given, and `aclose` leaves what `stream(trial)`
-    returned (an async context manager or iterator) in the middle.
+    under `asyncio.Runner`. `abort` calls the function given, and `aclose` leaves what
+    `stream(trial)` returned (an async context manager or iterator) in the middle.
 
-    After each, nothing may be left: no task, new thread or open descriptor, no warning or complaint of
-    the loop; and the end must come `within` seconds of virtual time. `check` adds promises of your own:
-    it gets the trial, may be async, and raises, or returns what is wrong. A run that takes no notice and
-    returns is a trouble too, unless it `may_finish`. Threads named with a prefix in `ignore_threads`
-    belong to somebody else.
+    After each interruption nothing may be left: no task, no new thread, no open descriptor, no
+    warning of the loop. The end must come `within` seconds of virtual time. `check` adds checks of
+    your own: it gets the trial, may be async, and raises or returns what is wrong. A run that
+    ignores the interruption and returns is a problem too, unless `may_finish`. Threads with a
+    prefix in `ignore_threads` are ignored.
     """
     for mode in modes:
         if mode not in get_args(Mode):

@@ -1,4 +1,4 @@
-"""A log of effects that survives crashes: what happened twice is there twice."""
+"""A log of effects that survives crashes; an effect that happened twice is in it twice."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from windlass.json_types import JsonObject
 
 
 class EffectLog:
-    """An append-only file beside the store, one JSON line for each effect.
+    """A log of effects in a file, one line of JSON each, for tests of crashes.
 
     ```python
     log = EffectLog(folder / "effects.jsonl")
     log.write("refund:42", amount=9.5)
     assert log.counts() == {"refund:42": 1}
     ```
-    Nothing is kept open, so it may be used across forks and from any thread.
+    The file is not kept open, so it may be used across forks and from any thread.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, fsync: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The kill sweep: kill a process at every point, resume in another, count the effects.
 
-Knows nothing of agents: a scenario is any function that can be run again after a crash.
+It works with any function that can be run again after a crash.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ RAM_DISK = Path(
 
 
 class Scene:
-    """The place of a scenario: a folder of its own, and the log of its effects.
+    """The argument of a scenario: a folder of its own, and the log of its effects.
 
-    `attempt` is 0 in the run that is killed and counts up from 1 in those that go on.
+    `attempt` is 0 in the run that is killed, and counts from 1 in the runs that resume.
     """
 
     def __init__(self, folder: Path, params: JsonObject, attempt: int = 0) -> None:
@@ -56,10 +56,10 @@ class Scene:
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The findings of a check at the end.
+    """The result of a `check` at the end of a scenario.
 
-    `state` is compared with that of a run that nobody killed. `unknown` names the effects whose
-    outcome the journal marks as unknown: these may be missing. `problems` are broken promises.
+    `state` is compared with that of a run without a kill. `unknown` names the effects whose outcome
+    the journal marks as unknown: these may be missing. `problems` are further errors.
     """
 
     state: Any = None
@@ -79,7 +79,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class KillReport(msgspec.Struct, frozen=True):
-    """The result of a sweep. `assert_ok()` raises with the problems, `str()` is a few lines."""
+    """The result of `kill_sweep`: `assert_ok()` raises with the problems."""
 
     kills: int
     untouched: int  # runs that ended before their kill came
@@ -95,11 +95,11 @@ class KillReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether there was no problem, and anything was killed at all."""
+        """Whether there was no problem, and at least one kill."""
         return not self.troubles and self.kills > 0
 
     def assert_ok(self) -> None:
-        """Raise an `AssertionError` that shows the first troubles."""
+        """Raise an `AssertionError` that shows the first problems."""
         if not self.ok:
             raise AssertionError(str(self))
 
@@ -147,7 +147,7 @@ def kill_sweep(
     shard: tuple[int, int] = (0, 1),
     inline: bool = False,
 ) -> KillReport:
-    """Kill `scenario` with SIGKILL everywhere it can be killed, and see what is left.
+    """Kill a scenario with SIGKILL at every point, resume it, and compare the effects.
 
     ```python
     def scenario(scene):                       # runs in a child process; may be async
@@ -156,16 +156,16 @@ def kill_sweep(
 
     kill_sweep(scenario, commits=True, instants=100).assert_ok()
     ```
-    It is killed at the first named point (`seams.point`) it passes, then at the second, and so on
-    until a run ends untouched (`every=5`: at each fifth, and once at each name that this skipped);
-    with `commits` also at each commit to SQLite; then at `instants` random moments. After each kill
-    `resume` (by default the scenario again) runs in a fresh process; with `kill_resume` that one is
-    killed once too. Then `check` looks, in a process of its own. Effects are compared with those of a
-    run that was left alone. `shard=(i, n)` does one n-th of the work, for n test processes side by
-    side; `keep` leaves the folders for you.
+    It is killed at the first named point (`seams.point`), then at the second, and so on until a run
+    ends without a kill. `every=5` takes each fifth point, and each name once. With `commits` it is
+    also killed at each commit to SQLite, and with `instants` at that many random moments. After
+    each kill `resume` (default: the scenario again) runs in a new process; with `kill_resume` that
+    process is killed once too. Then `check` runs, in a process of its own. Effects are compared
+    with those of a run without a kill. `shard=(i, n)` does one n-th of the work; `keep` keeps the
+    folders.
 
-    The functions must stand at the top of a module: they run in a clean process that loads it anew,
-    because a process with threads must not fork. `inline=True` forks from this one instead.
+    The functions must be at the top level of a module: they run in a clean process that imports it,
+    because a process with threads must not fork. `inline=True` forks from this process.
     """
     plan = Plan(params or {}, every, commits, instants, seed, kill_resume, timeout, keep, shard)
     if every < 1 or instants < 0 or not 0 <= shard[0] < shard[1]:

@@ -50,7 +50,7 @@ class RequestForbidden(TestBroken):
 
 
 def call(name: str, /, **arguments: Any) -> ToolCall:
-    """Build a tool call for `scripted`: `call("add", a=1, b=2)`; its id is set when served."""
+    """Build a tool call for `scripted`: `call("add", a=1, b=2)`; it gets its id when used."""
     return ToolCall("", name, arguments)
 
 
@@ -73,13 +73,13 @@ def scripted(
     model = scripted(["Both at once.", call("a"), call("b")], errors.RateLimited("slow down"), "ok")
     model = scripted(then=lambda request: f"heard {request.messages[-1].text}")
     ```
-    A reply is text, a `call(…)`, several of them in a list, a `Message`, a `Response`, an exception
-    to raise, or a function of the request that returns one of these. `then` answers once the replies
-    are used up; without it, running out is an error. `model.requests` is what it saw.
+    A reply is a text, a `call(…)`, a list of them, a `Message`, a `Response`, an exception to
+    raise, or a function of the request that returns one of these. `then` is the reply when the
+    others are used up; without it that is an error. `model.requests` has the requests.
 
-    `usage` is charged for every reply, `delay` seconds pass before each. `price` is what a million
-    tokens cost in dollars, or a function of the usage: a scripted model is free unless it says so. With `stream=True` a reply
-    is shown word by word, `pace` seconds apart.
+    `usage` is the usage of every reply, `delay` the seconds before each. `price` is the dollars of
+    a million tokens, or a function of the usage; the default is 0. With `stream=True` a reply is
+    sent word by word, `pace` seconds apart.
     """
     return ScriptedModel(
         replies,
@@ -96,7 +96,7 @@ def scripted(
 
 
 class ScriptedModel(Model):
-    """The model of `scripted`. Failed calls are made again as with any model, without a wait."""
+    """The model of `scripted`. Failed calls are retried as with any model, without a wait."""
 
     retry_delay = 0.0
 
@@ -129,7 +129,7 @@ class ScriptedModel(Model):
 
     @property
     def left(self) -> int:
-        """The number of replies that have not been given yet."""
+        """The number of replies that are left."""
         return len(self.replies) - self._served
 
     def price(self, usage: Usage) -> float:
@@ -230,13 +230,13 @@ def highest_id(messages: Sequence[Message]) -> int:
 
 @contextmanager
 def no_model_requests() -> Generator[None]:
-    """Make requests to real models raise inside the block.
+    """Make requests to real models raise an error inside the block.
 
     ```python
     with no_model_requests():
         await agent.run("go")  # with a scripted or mock model: fine
     ```
-    It holds for the whole process, whichever task or thread asks.
+    It holds for the whole process, for all tasks and threads.
     """
     from windlass.models.transport import (
         base as transport_base,  # brings the network code; only now is it needed

@@ -21,15 +21,16 @@ Mode: TypeAlias = Literal["once", "replay", "record"]
 def cassette(
     path: str | os.PathLike[str], model: Model | None = None, *, mode: Mode = "once"
 ) -> Cassette:
-    """Build a model that plays a tape, and records it first where there is none.
+    """Build a model that replays recorded replies, or records them if there are none.
 
     ```python
     model = cassette("tests/tapes/weather.jsonl", w.models.anthropic("claude-…"))
     out = await Agent(model, tools=[weather]).run("Will it rain?")
     ```
-    `once` records if the file does not exist and plays it if it does; `replay` never asks the model,
-    which may then be left out; `record` starts the tape anew. While playing, a request that is not on
-    the tape is an error that says what differs. `wrap` puts another model on the same tape.
+    `once` records if the file does not exist, and else replays it. `replay` never calls the model,
+    which may then be left out. `record` records everything again. During replay, a request that is
+    not recorded raises an error that says what differs. `wrap` records another model to the same
+    file.
     """
     if mode not in get_args(Mode):
         raise ConfigError(f"a cassette has no mode {mode!r}{nearest(mode, get_args(Mode))}")

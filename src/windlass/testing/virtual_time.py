@@ -30,16 +30,16 @@ STUBBORN = 10.0  # real seconds for outside work that runs, or that alone could 
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready, no timer is set and nothing runs outside: the loop would hang."""
+    """A loop that would wait forever: nothing is ready, no timer is set, nothing runs outside."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """`asyncio.Runner(loop_factory=VirtualTimeLoop)`: `asyncio.sleep(3600)` returns at once.
+    """An event loop with a virtual clock: `asyncio.sleep(3600)` returns at once.
 
-    While it runs, `windlass.seams` shows its clock too. With a `seed`, tasks that are ready at the
-    same time run in a shuffled order, and ids and randomness repeat: the same seed is the same run.
-    With `single_step=True` each pass of the loop runs one callback; `on_step(number)` is called
-    before every pass.
+    Use it as `asyncio.Runner(loop_factory=VirtualTimeLoop)`. `windlass.seams` uses its clock too.
+    With a `seed`, tasks that are ready at the same time run in a shuffled order, and ids and random
+    numbers repeat: the same seed gives the same run. With `single_step=True` each pass of the loop
+    runs one callback; `on_step(number)` is called before every pass.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(_JumpingSelector(self))
 
     def time(self) -> float:
-        """Return the seconds on the loop's own clock."""
+        """Return the seconds on the virtual clock."""
         return self._virtual_now
 
     def run_forever(self) -> None:
@@ -155,7 +155,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 def run_virtual(
     main: Coroutine[Any, Any, T], seed: int | None = None, *, patience: float = PATIENCE
 ) -> T:
-    """Run like `asyncio.run`, on a `VirtualTimeLoop`: `run_virtual(agent.run("go"))`."""
+    """Run a coroutine on a `VirtualTimeLoop`: `run_virtual(agent.run("go"))`."""
     with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(seed, patience=patience)) as runner:
         return runner.run(main)
 

@@ -22,17 +22,17 @@ class Sandbox(OptionStruct, frozen=True, kw_only=True):
     """What commands may do: `Sandbox(level="isolated", network=True)`."""
 
     level: Annotated[Level, Option(one_of(*LEVELS))] = "workspace"
-    """`workspace`: Landlock and seccomp. `isolated`: bubblewrap as well. `none`: nothing holds them."""
+    """`workspace`: Landlock and seccomp. `isolated`: also bubblewrap. `none`: no sandbox."""
     network: Annotated[bool, Option(boolean)] = False
     """Whether commands may use the network, and sockets of other programs."""
     memory: Annotated[int | None, Option(optional(number(1 << 24, whole=True)))] = 16 * _GIB
     """Bytes of address space of one process."""
     processes: Annotated[int | None, Option(optional(number(1, whole=True)))] = 1024
-    """Processes and threads at a time; the kernel does not hold root to it."""
+    """Processes and threads at a time; root is not limited."""
     file_size: Annotated[int | None, Option(optional(number(0, whole=True)))] = 4 * _GIB
     """Bytes of one file that a command writes."""
     env: Annotated[tuple[str, ...], Option(texts)] = ()
-    """Names of variables that commands get from the environment beside the harmless ones."""
+    """Names of further environment variables that commands get."""
 
 
 class Fetch(OptionStruct, frozen=True, kw_only=True):
@@ -41,13 +41,13 @@ class Fetch(OptionStruct, frozen=True, kw_only=True):
     hosts: Annotated[tuple[str, ...] | None, Option(optional(texts))] = None
     """Globs over the hosts that may be fetched; None: every host with public addresses."""
     private: Annotated[tuple[str, ...], Option(texts)] = ()
-    """Hosts and networks that may be fetched though they are not public: `"localhost:8000"`, `"10.0.0.0/8"`."""
+    """Hosts and networks that may be fetched although they are not public: `"10.0.0.0/8"`."""
     timeout: Annotated[float, Option(number(0.001, 3600))] = 30.0
     """Seconds for a page with all its redirects."""
     max_bytes: Annotated[int, Option(number(1, 1 << 30, whole=True))] = 5_000_000
-    """Bytes of a page that are read, unpacked."""
+    """Bytes of a page that are read, after decompression."""
     max_redirects: Annotated[int, Option(number(0, 50, whole=True))] = 5
-    """Redirects that are followed, each checked as the first address is."""
+    """Redirects that are followed; each is checked like the first address."""
 
 
 _check_sandbox_struct = struct(Sandbox, flag=False)
@@ -131,7 +131,7 @@ class WorkspaceOptions(OptionGroup, frozen=True, kw_only=True):
             in_file=False,
         ),
     ] = None
-    """The folder that built-in tools, path rules and approvals are about. Default: the current one."""
+    """The folder of built-in tools, path rules and approvals. Default: the current folder."""
     mounts: Annotated[
         Mapping[str, MountMode],
         Option(
@@ -164,7 +164,7 @@ class WorkspaceOptions(OptionGroup, frozen=True, kw_only=True):
             ),
         ),
     ] = Sandbox()
-    """What holds the commands that tools run: a level, or a `Sandbox` with limits."""
+    """The sandbox for commands of tools: a level, or a `Sandbox` with limits."""
     fetch: Annotated[
         Fetch,
         Option(_check_fetch, scope="start", accepts="dict[str, Any] | Fetch | None"),

@@ -138,15 +138,16 @@ def tool(
 
 
 def tool(fn: object = None, /, **options: Any) -> Any:
-    """Make a tool of a function: its hints are the schema, its docstring the description.
+    """Make a tool of a function: its types are the schema, its docstring the description.
 
     ```python
     @w.tool(side_effect_level="read_only", timeout=10)
     async def weather(city: Annotated[str, "in English"], days: int = 1) -> dict[str, float]:
-        \"\"\"The forecast for a city.\"\"\"
+        "Return the forecast for a city."
     ```
-    `keyed` tools run again under the same `ctx.idempotency_key` after a crash; `transactional` ones
-    end with `return await ctx.commit(body)`; `read_only` ones may run early and run again.
+    Tools with `side_effect_level="read_only"` may start early and run again. After a crash, `keyed`
+    tools run again with the same `ctx.idempotency_key`; `transactional` tools end with `return
+    await ctx.commit(body)`. `requires_approval=True` asks a person before each call.
     """
     for option in options:
         if option not in _OPTIONS:

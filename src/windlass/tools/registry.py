@@ -1,9 +1,7 @@
-"""Registries of tools: defined one by one, selected by name.
+"""Registries of tools: define tools one by one, select them by name.
 
-`tool_define` adds to the registry and returns it, so `tools = tool_define(tools, …)` and a plain
-`tool_define(tools, …)` mean the same. `tool_select` makes a new registry and leaves the old one
-alone. An agent takes the tools a registry has when the agent is made; what is defined later is
-not seen by it.
+`tool_define` adds to the registry and returns it. `tool_select` makes a new registry and does not
+change the old one. An agent takes the tools that a registry has when the agent is made.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ class ToolRegistry:
             self.add(one)
 
     def add(self, tool: object, *, runtime: bool = False) -> Tool:
-        """Add a tool or a function; a name can be used once.
+        """Add a tool or a function; each name may be used once.
 
-        `runtime` marks one that joined while an agent was running: denylists apply to it, presets
-        and allowlists do not.
+        `runtime` marks a tool that was added while an agent was running: denylists apply to it,
+        presets and allowlists do not.
         """
         made = as_tool(tool)
         if made.name in self._tools:
@@ -45,7 +43,7 @@ class ToolRegistry:
         return made
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of this name, or None."""
+        """Return the tool with this name, or None."""
         return self._tools.get(name)
 
     def names(self) -> list[str]:
@@ -79,7 +77,7 @@ class ToolRegistry:
 
 
 def tool_registry(tools: Iterable[Any] = ()) -> ToolRegistry:
-    """Create a registry: `tools = tool_registry()`."""
+    """Create an empty registry of tools: `tools = tool_registry()`."""
     return ToolRegistry(tools)
 
 
@@ -96,8 +94,8 @@ def tool_define(
     tool_define(tools, "deploy", "Deploy to production", parameters={"env": {"type": "string"}},
                 returns={"type": "string"}, handler=lambda args: deploy(args["env"]))
     ```
-    The options are `Tool`'s: parameters, returns, handler, annotations, timeout, keyed,
-    defer_loading, namespace and so on. Without a handler the host runs it.
+    Options are those of `Tool`: parameters, returns, handler, annotations, timeout, keyed,
+    defer_loading, namespace, …. A tool without a handler is run by the host.
     """
     registry.add(
         tool_from_dict({**(options or {}), **more, "name": name, "description": description})

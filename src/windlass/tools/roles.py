@@ -1,6 +1,6 @@
-"""Roles of arguments in a signature: `to: Annotated[str, w.Target]`.
+"""Roles of arguments in a signature, for flow control: `to: Annotated[str, w.Target]`.
 
-They are for flow control alone: the schema that a model sees is the same without them.
+The schema that a model sees is the same without them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class ArgumentRole:
 class Target(ArgumentRole):
     """To whom, where, or which object: `to: Annotated[str, w.Target]`.
 
-    Once untrusted content is in the context, a call with effects runs unasked only if its targets come
-    from the user, from the host, or from a lookup by something that the user said.
+    Once untrusted content is in the context, a call with effects runs without a question only if
+    its targets come from the user, from the host, or from a lookup of something that the user
+    named.
     """
 
     role = "target"
@@ -37,17 +38,17 @@ class Target(ArgumentRole):
 class Stake(ArgumentRole):
     """What is at stake (an amount, a date, a permission): `amount: Annotated[float, w.Stake]`.
 
-    It needs the same origin as a target.
+    It needs a trusted origin, as a target does.
     """
 
     role = "stake"
 
 
 class Content(ArgumentRole):
-    """Words that a call passes on: `body: Annotated[str, w.Content]`.
+    """Text that a call passes on: `body: Annotated[str, w.Content]`.
 
-    They may be the model's own, as long as they tell nothing secret and pass on no address, link or
-    code of untrusted origin.
+    The model may write it, but it must contain nothing secret, and no address, link or code of
+    untrusted origin.
     """
 
     role = "content"

@@ -1,7 +1,7 @@
 """Tools: a name, a schema, and a handler.
 
-`prepare` runs at the gate, before any policy, so that what is approved is what runs. `call` runs
-the handler and turns whatever happens into a `ToolResult`; only cancellation passes through.
+`prepare` runs before any policy, so that what is approved is what runs. `call` runs the handler and
+turns every outcome into a `ToolResult`; only cancellation passes through.
 """
 
 from __future__ import annotations
@@ -67,14 +67,17 @@ SideEffectLevel: TypeAlias = Literal[
 
 
 class Retry(WindlassError):
-    """An error for the model, which reads the message and may try again.
+    """An error that the model reads, so that it can call the tool again in a better way.
 
     `raise w.Retry("amount must be positive")`
     """
 
 
 class Parked(msgspec.Struct, frozen=True):
-    """Returned by a keyed tool: the call stays open and the run suspends until it is resumed."""
+    """A return value of a keyed tool: the call stays open and the run is suspended.
+
+    `return w.Parked("waiting for the bank")`. On resume the tool runs again with the same key.
+    """
 
     reason: str
     conditions: JsonObject | None = None
@@ -89,7 +92,7 @@ class PreparedArguments(msgspec.Struct, frozen=True, gc=False):
 
 
 class AgentInfo(msgspec.Struct, frozen=True):
-    """The agent that calls a tool: its name, its role, and its model's name."""
+    """The agent that calls a tool, `ctx.agent`: its name, its role, and its model's name."""
 
     name: str = "runner"
     role: str = "assistant"
@@ -119,19 +122,21 @@ class CallScope(Protocol):
         ...
 
     def keep_error(self, call_id: str, error: BaseException) -> None:
-        """Keep what the handler of a call raised, for the record and the span."""
+        """Keep the exception of a call, for the record and the span."""
         ...
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T: ...
 
 
 class ToolContext(Generic[Deps]):
-    """The context of a tool call. Ask for it by annotation, at any position:
+    """The context of a tool call: a parameter with this type, at any position, gets it.
 
     ```python
     @w.tool
     async def refund(ctx: w.ToolContext[Db], order: str) -> str: ...
     ```
+    It has `deps`, `caller`, `agent`, `session_id`, `call_id`, `idempotency_key`, `progress(…)` and
+    `commit(…)`. The model does not see the parameter.
     """
 
     __slots__ = (
@@ -164,12 +169,12 @@ class ToolContext(Generic[Deps]):
 
     @property
     def idempotency_key(self) -> str:
-        """A key that stays the same for this call after any number of crashes and resumes."""
+        """A key that is the same for this call after every crash and resume."""
         return f"{self.session_id}:{self.call_id}"
 
     @property
     def agent(self) -> AgentInfo:
-        """Who calls: `ctx.agent.name`, `ctx.agent.role`, `ctx.agent.model`."""
+        """The agent that calls: `ctx.agent.name`, `ctx.agent.role`, `ctx.agent.model`."""
         return self.scope.agent
 
     @property
@@ -182,14 +187,14 @@ class ToolContext(Generic[Deps]):
         self.scope.progress(self.call_id, data)
 
     def remind(self, reminder: Reminder) -> None:
-        """Remind the model from its next request on: `ctx.remind(w.system_reminder("…", ttl=2))`."""
+        """Add a reminder for the model: `ctx.remind(w.system_reminder("…", ttl=2))`."""
         self.scope.remind(reminder, "tool")
 
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run `body(tx)` in one transaction with the record of this call.
 
         `return await ctx.commit(body)`: the effect and its result are stored together or not at
-        all. The body is short, synchronous, and touches nothing but `tx`.
+        all. The body is short and synchronous, and changes nothing outside of `tx`.
         """
         return await self.scope.commit(self.call_id, body)
 
@@ -240,15 +245,15 @@ _FOR_THE_MODEL = (Retry, BadArguments, PermissionDenied, ResourceError)
 
 
 class Tool:
-    """Something a model may call. Usually made from a function by `@w.tool`; or by hand:
+    """Something that a model may call; usually made by `@w.tool`, or by hand.
 
     ```python
     Tool(name="add", description="Add.", parameters={"a": {"type": "number"}}, handler=lambda args: …)
     ```
-    A tool without a handler is run by the host: the run parks and is answered on resume.
-
-    A name has 1 to 128 letters, digits and `_ - . :`. `parameters` is JSON Schema or the shorthand
-    above. `strict` tools have their arguments checked, and never mended, whatever the run's mode.
+    A tool without a handler is run by the host: the run is suspended, and `resume` takes the
+    result. A name has 1 to 128 letters, digits and `_ - . :`. `parameters` is a JSON Schema or the
+    short form above. Arguments of `strict` tools are checked and never repaired, whatever the mode
+    of the run.
     """
 
     __slots__ = (
@@ -377,7 +382,7 @@ class Tool:
         return self._check(arguments)
 
     def prepare(self, arguments: JsonObject, mode: Validation = "strict") -> PreparedArguments:
-        """Check the arguments against the schema, and mend what is safe to mend when lenient."""
+        """Check the arguments against the schema; in lenient mode repair what is safe to repair."""
         if mode != "strict" and not self.strict:
             return self._prepare_loosely(arguments, mode)
         try:
@@ -416,7 +421,7 @@ class Tool:
     async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         """Run the handler; the result's `id` is left empty for the caller to fill in.
 
-        What was decided is what runs: a tool around this one that changed the arguments is refused.
+        The call that was approved is the call that runs: changed arguments are refused.
         """
         decided = ctx.decided
         if decided is not None and arguments is not decided and self.name == ctx.tool_name:
@@ -457,8 +462,8 @@ class Tool:
     ) -> ToolResult | Parked | Awaitable[Any]:
         """Run a synchronous handler in the run's pool, with the context variables copied.
 
-        Its answer is made into text there too: 10 MB of it must not hold up the event loop. A
-        handler that turns out to return an awaitable hands it back to be awaited here.
+        Its answer is converted to text there too, because 10 MB of text must not block the event
+        loop. If the handler returns an awaitable, it is awaited here.
         """
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()

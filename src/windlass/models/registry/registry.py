@@ -303,7 +303,7 @@ def capabilities_of(provider: str, model: str) -> Capabilities:
 
 
 def provider_capabilities(provider: str, model: str) -> JsonObject:
-    """Return the capabilities of a model as plain data.
+    """Return what a model can do, as a dict.
 
     ```python
     caps = w.provider_capabilities("anthropic", "claude-opus-4-7")
@@ -316,7 +316,7 @@ def provider_capabilities(provider: str, model: str) -> JsonObject:
 def provider_capabilities_install(toml_src: str) -> None:
     """Install capability rules before all others, for the current Runtime.
 
-    They are TOML as in `capabilities.toml`, that is `[[provider.<name>]]` and `[provider_family]`.
+    The text is TOML with `[[provider.<name>]]` and `[provider_family]`.
 
     ```python
     w.provider_capabilities_install('''
@@ -325,12 +325,12 @@ def provider_capabilities_install(toml_src: str) -> None:
     tool_search = ["hosted"]
     ''')
     ```
-    Models that are made from now on follow them; installing again replaces them.
+    They apply to models that are made from now on. Installing again replaces them.
     """
     document = read_text(toml_src, "provider_capabilities_install", Table)
     current_registry().install(msgspec.convert(document.data, Table))
 
 
 def provider_capabilities_clear() -> None:
-    """Remove the installed rules: the configured and shipped ones apply again."""
+    """Remove the installed capability rules; the configured and shipped ones apply again."""
     current_registry().clear()

@@ -20,16 +20,16 @@ _check_strategy = one_of("none", *STRATEGIES)
 
 
 class Compaction(OptionStruct, frozen=True, kw_only=True):
-    """How the view is kept small: `Compaction(strategy="hybrid", keep_last_n=10)`."""
+    """How a long conversation is shortened: `Compaction(strategy="hybrid", keep_last_n=10)`."""
 
     strategy: Annotated[str | None, Option(optional(_check_strategy))] = None
-    """What becomes of old messages; `none`: they stay."""
+    """What happens to old messages; `none`: they stay."""
     keep_last_n: Annotated[int | None, Option(optional(number(0, whole=True)))] = None
     """Messages at the end that stay as they are."""
     policy: Annotated[
         CompactionPolicy | None, Option(check_policy, aliases=("compaction_policy",))
     ] = None
-    """What summaries are to keep."""
+    """What summaries keep."""
 
     @property
     def says_how(self) -> bool:
@@ -59,14 +59,14 @@ class CompactionOptions(OptionGroup, frozen=True, kw_only=True):
         Compaction | None,
         Option(_check_compaction, accepts="str | bool | dict[str, Any] | Compaction | None"),
     ] = None
-    """A strategy, or all that is to be said of compaction; False: there is none."""
+    """A strategy, or all settings of compaction; False: no compaction."""
     auto_compact: Annotated[
         Compaction | None,
         Option(_check_compaction, accepts="str | bool | dict[str, Any] | Compaction | None"),
     ] = None
-    """The same by another name."""
+    """Another name for `compaction`."""
     compact_strategy: Annotated[str | None, Option(optional(_check_strategy))] = None
-    """What becomes of old messages."""
+    """What happens to old messages."""
     compact_threshold: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
     """Tokens of the view above which it is compacted."""
     compact_keep_first: Annotated[int | None, Option(number(0, whole=True))] = None
@@ -127,16 +127,19 @@ def _single_value(said: Mapping[str, Any]) -> Any:
 def compaction_policy(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """Build a checked policy of summaries: `compaction_policy(preserve=["open questions"])`."""
+    """Build a policy for summaries: `compaction_policy(preserve=["open questions"])`.
+
+    Returns a `CompactionPolicy`; wrong fields raise `ConfigError`.
+    """
     return _build_policy(CompactionPolicy(), options, fields)
 
 
 def compact_for_bug_fix_resumption(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """Build the policy for bug fixes: `compact_for_bug_fix_resumption(author="host")`.
+    """Build a summary policy for bug fixes: `compact_for_bug_fix_resumption(author="host")`.
 
-    What you give is added to its lists, and takes the place of its texts.
+    Lists that you give are added to its lists; texts that you give replace its texts.
     """
     return _build_policy(_BUG_FIX, options, fields)
 
@@ -144,14 +147,20 @@ def compact_for_bug_fix_resumption(
 def compact_preserving_test_failures(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """Build the policy for failing tests: `compact_preserving_test_failures(drop=["logs"])`."""
+    """Build a summary policy for failing tests: `compact_preserving_test_failures()`.
+
+    Lists that you give are added to its lists; texts that you give replace its texts.
+    """
     return _build_policy(_FAILURES, options, fields)
 
 
 def compact_retaining_current_plan(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
-    """Build the policy for work along a plan: `compact_retaining_current_plan(author="host")`."""
+    """Build a summary policy for work along a plan: `compact_retaining_current_plan()`.
+
+    Lists that you give are added to its lists; texts that you give replace its texts.
+    """
     return _build_policy(_PLAN, options, fields)
 
 

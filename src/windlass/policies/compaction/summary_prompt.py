@@ -18,10 +18,10 @@ VISIBLE: Final = ("model_visible", "summary", "transcript")
 
 
 class CompactionPolicy(OptionStruct, frozen=True, kw_only=True):
-    """What summaries are to keep: `CompactionPolicy(preserve=["failing tests"], author="host")`."""
+    """What summaries keep: `CompactionPolicy(preserve=["failing tests"], author="host")`."""
 
     instructions: Annotated[str | None, Option(optional(text))] = None
-    """What whoever writes the summary is told."""
+    """Instructions for the model that writes the summary."""
     mode: Annotated[str | None, Option(optional(text))] = None
     """A name for this kind of compaction, for the record."""
     scope: Annotated[str, Option(text)] = "host"
@@ -31,9 +31,9 @@ class CompactionPolicy(OptionStruct, frozen=True, kw_only=True):
     drop: Annotated[tuple[str, ...], Option(texts)] = ()
     """What a summary leaves out."""
     extend_default_instructions: Annotated[bool, Option(boolean)] = True
-    """Whether these are added to the default rules; False: they stand in their place."""
+    """Whether these are added to the default rules; False: they replace them."""
     author: Annotated[str | None, Option(optional(text))] = None
-    """Who says so, for the record."""
+    """The author of the policy, for the record."""
 
     @property
     def empty(self) -> bool:

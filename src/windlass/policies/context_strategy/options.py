@@ -1,4 +1,4 @@
-"""The option `context_strategy`: how a conversation is kept short, in the manner of a runner."""
+"""The option `context_strategy`, in place of compaction: a window, a summary, a function."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from windlass.policies.model_check import check_model
 
 
 class SlidingWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Show the task and the last turns: `SlidingWindow(max_turns=8)`. 0 or less: all."""
+    """Show the first message and the last turns: `SlidingWindow(max_turns=8)`; 0 or less: all."""
 
     max_turns: int
 
 
 class Summarize(msgspec.Struct, frozen=True, kw_only=True):
-    """Summarise the older half above a limit: `Summarize(max_tokens=20_000)`."""
+    """Summarise the older half above a number of tokens: `Summarize(max_tokens=20_000)`."""
 
     max_tokens: int
     summary_model: str | Model | None = None  # the agent's own
 
 
 class CustomStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """A function builds the view: `CustomStrategy(compress=lambda messages, tokens: …)`."""
+    """Build the view with a function: `CustomStrategy(compress=lambda messages, tokens: …)`."""
 
     compress: Callable[..., Any]
 
@@ -99,7 +99,7 @@ class StrategyOptions(OptionGroup, frozen=True, kw_only=True):
             accepts="dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None",
         ),
     ] = None
-    """A window over the last turns, summaries, or a function of yours, in place of compaction."""
+    """A sliding window, summaries, or a function of yours, in place of compaction."""
 
     @property
     def replaces_compaction(self) -> bool:

@@ -23,7 +23,7 @@ _LONGEST = 16_000  # characters of a check's message
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """The argument of a completion check: why the run would end, and the final text."""
+    """The argument of a completion check: why the run would end, its text and its messages."""
 
     session_id: str
     iteration: int

@@ -1,4 +1,4 @@
-"""The options of judges: who must agree before a run counts as done."""
+"""The options of judges: models and functions that must agree before a run is done."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ def _check_when(name: str, value: Any) -> Any:
 
 
 class Cadence(OptionStruct, frozen=True, kw_only=True):
-    """When the done judge is due: every `every`-th turn after the first few, always or on a stall."""
+    """When the done judge is asked: `Cadence(every=2, min_iterations_before_first=3)`."""
 
     every: Annotated[int, Option(_check_count)] = 1
-    """Ends that are proposed until it is due."""
+    """Ask only on turns that are a multiple of this number."""
     when: Annotated[
         Literal["always", "stalled"] | Callable[[LoopState], Any], Option(_check_when)
     ] = "always"
-    """Whether it is asked at ends alone, or when the run stalls; or a function that says so."""
+    """Ask at every end, only when the run stalls, or when a function says so."""
     max_invocations: Annotated[int | None, Option(_check_cap)] = None
     """Calls after which it is not asked any more."""
     min_iterations_before_first: Annotated[int, Option(_check_amount)] = 0
-    """Turns before it is asked at all."""
+    """Turns at the beginning in which it is not asked."""
 
 
 class DoneJudge(OptionStruct, frozen=True, kw_only=True):
-    """Who must agree that the work is done: `DoneJudge(model="openai:gpt-5", max_invocations=2)`."""
+    """A model that must agree that the work is done: `DoneJudge(model="openai:gpt-5")`."""
 
     provider: Annotated[str | None, Option(optional(text))] = None
     """The provider of its model."""
     model: Annotated[str | Model | None, Option(check_model)] = None
-    """Its model; None: the run's own."""
+    """Its model; None: the model of the run."""
     system: Annotated[str, Option(text)] = SYSTEM
     """Its system prompt."""
     max_invocations: Annotated[int | None, Option(_check_cap, aliases=("max_feedback",))] = None
-    """Calls after which the run ends; 0 and None: no cap."""
+    """Objections after which the run ends; 0 and None: no limit."""
     cadence: Annotated[Cadence, Option(struct(Cadence, flag=False))] = Cadence()
-    """When it is due."""
+    """When it is asked."""
 
 
 class CompletionJudge(OptionStruct, frozen=True, kw_only=True):
-    """Who looks at any natural stop: `CompletionJudge(max_invocations=2)`."""
+    """A model that checks every natural end: `CompletionJudge(max_invocations=2)`."""
 
     provider: Annotated[str | None, Option(optional(text))] = None
     """The provider of its model."""
     model: Annotated[str | Model | None, Option(check_model)] = None
-    """Its model; None: the run's own."""
+    """Its model; None: the model of the run."""
     system: Annotated[str, Option(text)] = SYSTEM
     """Its system prompt."""
     feedback_fallback: Annotated[str, Option(text)] = FALLBACK
-    """What the model is told where the judge names no next step."""
+    """What the model is told if the judge names no next step."""
     max_invocations: Annotated[int | None, Option(_check_cap, aliases=("max_feedback",))] = 5
-    """Calls after which the run ends; 0 and None: no cap."""
+    """Objections after which the run ends; 0 and None: no limit."""
 
 
 def _check_checks(name: str, value: Any) -> Any:
@@ -89,7 +89,7 @@ def _check_checks(name: str, value: Any) -> Any:
 
 
 class JudgeOptions(OptionGroup, frozen=True, kw_only=True):
-    """Judges and checks of completion."""
+    """Judges and completion checks."""
 
     verify_completion: Annotated[
         Callable[..., Any] | tuple[Callable[..., Any] | str, ...] | None,
@@ -98,16 +98,16 @@ class JudgeOptions(OptionGroup, frozen=True, kw_only=True):
             accepts="Callable[..., Any] | str | Sequence[Callable[..., Any] | str] | None",
         ),
     ] = None
-    """A function, or checks, that look at finished work. A text is a command for the sandbox."""
+    """A function or a list of checks of finished work. A text is a command for the sandbox."""
     verify_completion_judge: Annotated[
         CompletionJudge | None,
         Option(struct(CompletionJudge), accepts="bool | dict[str, Any] | CompletionJudge | None"),
     ] = None
-    """A model that looks at any natural stop."""
+    """A model that checks every natural end."""
     done_judge: Annotated[
         DoneJudge | None,
         Option(struct(DoneJudge), accepts="bool | dict[str, Any] | DoneJudge | None"),
     ] = None
     """A model that must agree that the work is done."""
     max_verify_attempts: Annotated[int, Option(_check_count)] = 20
-    """Vetoes after which the run ends."""
+    """Objections of all checks after which the run ends."""

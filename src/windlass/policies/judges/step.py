@@ -41,26 +41,26 @@ _PASSES = frozenset({"pass", "passed", "ok", "approve", "approved", "accept", "a
 
 
 class StepJudge(OptionStruct, frozen=True, kw_only=True):
-    """What a step judge looks like: `StepJudge(on_veto="retain", max_attempts=2)`."""
+    """A judge of every reply: `StepJudge(on_veto="retain", max_attempts=2)`."""
 
     provider: Annotated[str | None, Option(optional(text))] = None
     """The provider of its model."""
     model: Annotated[str | Model | None, Option(check_model)] = None
-    """Its model; None: the run's own."""
+    """Its model; None: the model of the run."""
     system: Annotated[str, Option(text)] = SYSTEM
     """Its system prompt."""
     on_veto: Annotated[Literal["replace", "retain"], Option(one_of("replace", "retain"))] = (
         "replace"
     )
-    """Whether a vetoed reply is taken out of the view, or stays with its calls not run."""
+    """Whether a vetoed reply is removed from the view, or stays with its calls not run."""
     max_attempts: Annotated[int, Option(number(1, whole=True))] = 3
-    """Vetoes in a row after which the step runs."""
+    """Vetoes in a row after which the judge is not asked."""
     skip_when_empty: Annotated[bool, Option(boolean)] = True
-    """Whether replies without calls are not judged."""
+    """Whether empty replies are not judged."""
     skip_when_stalled: Annotated[bool, Option(boolean)] = True
-    """Whether replies of a run that stalls are not judged."""
+    """Whether replies are not judged after a stall was seen."""
     skip_when_iterations_remaining: Annotated[int, Option(number(0, whole=True))] = 1
-    """Turns left at which nothing is judged any more."""
+    """Turns left, with the current one, at which replies are not judged."""
 
 
 class StepJudgeOptions(OptionGroup, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from windlass.tools.tool import Tool
 
 
 class PlannedEffect(msgspec.Struct, frozen=True):
-    """One effect of a plan: the call, and the rows it would change where that is known."""
+    """One effect of a plan: the call, and the rows that it would change, if known."""
 
     tool: str
     arguments: dict[str, Any]
@@ -44,10 +44,10 @@ class PlannedEffect(msgspec.Struct, frozen=True):
 
 
 class EffectPlan(msgspec.Struct, frozen=True):
-    """The effects of a run, found out by `dry_run="plan"`: `out.plan.effects`.
+    """The effects of a run with `dry_run="plan"`: `out.plan.effects`.
 
-    Approve it as a whole with `w.approve_plan(out.plan, by="ann")`, then `agent.run(…, plan=out.plan)`
-    may do exactly this, once.
+    Approve it with `await w.approve_plan(out.plan, by=w.Caller("ann"))`; then `agent.run(…,
+    plan=out.plan)` may do exactly this, once.
     """
 
     id: str  # a digest of all that an approval is about

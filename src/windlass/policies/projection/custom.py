@@ -24,7 +24,7 @@ WHO: Final = "transcript_projection.project"
 
 
 class ProjectionContext(msgspec.Struct, frozen=True, gc=False):
-    """The second argument of `project(messages, context)`."""
+    """The second argument of `project(messages, context)`: session, turn, system, tokens."""
 
     session_id: str
     iteration: int  # counted from 0

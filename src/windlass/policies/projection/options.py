@@ -23,9 +23,9 @@ _check_amount = optional(number(0, whole=True))
 
 
 class TranscriptProjection(OptionStruct, frozen=True, kw_only=True):
-    """What the model is shown of the transcript: `TranscriptProjection(policy="reachability_gc")`.
+    """What leaves the view: `TranscriptProjection(policy="reachability_gc")`.
 
-    A key that a policy has no use for is refused.
+    A key that the policy does not use is a `ConfigError`.
     """
 
     policy: Annotated[str, Option(_check_policy)]
@@ -33,13 +33,13 @@ class TranscriptProjection(OptionStruct, frozen=True, kw_only=True):
     keep_last: Annotated[int | None, Option(_check_amount)] = None
     """Messages at the end that stay as they are."""
     min_tokens: Annotated[int | None, Option(_check_amount)] = None
-    """Tokens that must leave the view for it to be changed."""
+    """The least number of tokens that must leave for the view to be changed."""
     min_chars: Annotated[int | None, Option(_check_amount)] = None
-    """`reachability_gc`: characters of a result that may go."""
+    """`reachability_gc`: results with fewer characters stay."""
     window_turns: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
-    """`reachability_gc`: how often it looks, without a scratchpad."""
+    """`reachability_gc`: turns between two runs of it, without a scratchpad."""
     roots: Annotated[tuple[str, ...] | None, Option(optional(texts))] = None
-    """`reachability_gc`: texts that results are reached from too."""
+    """`reachability_gc`: further texts that keep a result if they mention it."""
     summary: Annotated[str | None, Option(optional(text))] = None
     """`summary_prefix`: the notes, in your words."""
     project: Annotated[Callable[..., Any] | None, Option(function, aliases=("projector",))] = None

@@ -15,14 +15,14 @@ _KEYS = Reminder.__struct_fields__
 def system_reminder(
     text: str, *, propagate: Propagate = "session", ttl: int | None = None
 ) -> Reminder:
-    """Build a reminder for the end of the next requests, never part of the conversation.
+    """Build a reminder: a text at the end of the next requests, not part of the conversation.
 
     ```python
     w.Agent(model, tools=tools, on_session_start=w.system_reminder("Run the tests before you say done."))
     ```
-    `ttl` is how many turns it lives (None: for the whole session). `propagate`: agents that this one
-    hands a task to inherit it (`session`), and those that they hand one to as well (`all`), or nobody
-    does (`none`).
+    `ttl` is the number of turns it lives (None: the whole session). `propagate` says which
+    sub-agents inherit it: those that this agent calls (`session`), also those that they call
+    (`all`), or none (`none`).
     """
     return Reminder(text, ttl, propagate)
 

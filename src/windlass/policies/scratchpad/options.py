@@ -18,31 +18,31 @@ def _check_initial(name: str, value: Any) -> JsonObject | None:
 
 
 class Reorganizer(OptionStruct, frozen=True, kw_only=True):
-    """Who writes the scratchpad anew: `Reorganizer(provider="ollama", model="devstral-small-2")`."""
+    """The model that rewrites the scratchpad: `Reorganizer(model="openai:gpt-5-mini")`."""
 
     provider: Annotated[str | None, Option(optional(text))] = None
     """The provider of its model."""
     model: Annotated[str | Model | None, Option(check_model)] = None
-    """Its model; None: the run's own."""
+    """Its model; None: the model of the run."""
 
 
 class Scratchpad(OptionStruct, frozen=True, kw_only=True):
-    """Working memory of a session: `Scratchpad(reorganize_every=2)`."""
+    """The working memory of a session: `Scratchpad(reorganize_every=2)`."""
 
     enabled: Annotated[bool, Option(boolean)] = True
-    """Whether there is one."""
+    """Whether the session has one."""
     recite: Annotated[bool, Option(boolean)] = True
-    """Whether it is said at the tail of every request."""
+    """Whether it is shown at the end of every request."""
     reorganize_every: Annotated[int, Option(number(0, whole=True))] = 3
-    """Continuing turns after which it is written anew; 0 is never."""
+    """Turns after which it is rewritten; 0: never."""
     max_recent_messages: Annotated[int, Option(number(0, 1_000, whole=True))] = 8
-    """Messages that whoever writes it is shown, and may cite."""
+    """How many of the last messages the reorganizer sees and may cite."""
     schema_retries: Annotated[int, Option(number(0, 10, whole=True))] = 1
-    """How often an answer that is no scratchpad is asked for again."""
+    """Retries when the answer is not a scratchpad."""
     initial: Annotated[JsonObject | None, Option(optional(_check_initial))] = None
-    """What it begins with; None: the task is the one goal."""
+    """The first scratchpad; None: the task is its only goal."""
     reorganizer: Annotated[Reorganizer | None, Option(struct(Reorganizer, flag=False))] = None
-    """Who writes it anew."""
+    """The model that rewrites it."""
 
 
 _check_struct = struct(Scratchpad)

@@ -29,7 +29,7 @@ SkillSource: TypeAlias = (
 
 
 def skill_define(name: str, options: Mapping[str, Any] | None = None, /, **fields: Any) -> Skill:
-    """Define a skill: what it is found by, its instructions, and its tools.
+    """Define a skill: the texts by which it is matched, its instructions, and its tools.
 
     ```python
     ship = w.skill_define(
@@ -58,13 +58,15 @@ def skill_define(name: str, options: Mapping[str, Any] | None = None, /, **field
 
 
 def skill_registry(*skills: SkillSource) -> SkillRegistry:
-    """Collect skills by name: those that you define, and those of folders.
+    """Collect skills by name: skills that you define, and folders with a SKILL.md.
 
     ```python
     registry = w.skill_registry("skills", ship)
     for problem in registry.problems:
-        print(problem)  # what was wrong with files; nothing here ends a program
+        print(problem)
     ```
+    A file that cannot be read is in `registry.problems`; two skills with one name raise
+    `ConfigError`.
     """
     found: list[Skill] = []
     problems: list[str] = []

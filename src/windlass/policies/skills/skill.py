@@ -1,4 +1,4 @@
-"""Skills as data: what they are found by, instructions, and their tools."""
+"""Skills as data: the texts by which they are matched, instructions, and tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r'[^\x00-\x20<>"&/\\]([^\x00-\x1f\x7f<>"&/\\]{0,126}[^\x00-\x
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """One skill. Made by `skill_define("ship", description="Ship a release", prompt="…")`."""
+    """A skill, made by `skill_define("ship", description="Ship a release", prompt="…")`."""
 
     name: str
     description: str = ""  # what it is found by
@@ -74,7 +74,7 @@ class Scoring(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkillQuery(msgspec.Struct, frozen=True, gc=False):
-    """The question to your own matcher: which of `skills` does `prompt` call for?"""
+    """The argument of your own matcher: which of `skills` match `prompt`?"""
 
     prompt: str
     skills: tuple[Scoring, ...]
@@ -91,22 +91,22 @@ class SkillMatch(OptionStruct, frozen=True, kw_only=True):
     """How skills are chosen: `SkillMatch(top_n=2, sticky=False)`."""
 
     strategy: Annotated[str, Option(one_of("metadata", "host", "embedding"))] = "metadata"
-    """Who chooses: their own words, or a matcher of yours (`host`, `embedding`)."""
+    """How skills are matched: by their texts, or by a matcher of yours (`host`, `embedding`)."""
     top_n: Annotated[int, Option(number(1, whole=True))] = 1
-    """Skills that are active at the same time."""
+    """How many skills may be active at the same time."""
     sticky: Annotated[bool, Option(boolean)] = True
-    """Whether they are chosen once, as a run begins; False: before every turn."""
+    """Whether they are chosen once, when a run begins; False: before every turn."""
     matcher: Annotated[Callable[[SkillQuery], Any] | None, Option(function)] = None
     """A function that ranks skills."""
     invoke: Annotated[tuple[str, ...], Option(_check_names)] = ()
-    """Skills that are brought in by name, whatever the matching says."""
+    """Names of skills that are activated without matching."""
 
 
 # The skills of a program, by name; and what was wrong with those that could not be read.
 
 
 class SkillRegistry:
-    """Skills by name, in their order. Made by `skill_registry(…)`.
+    """Skills by name, in order; made by `skill_registry(…)`.
 
     ```python
     registry = w.skill_registry("skills", w.skill_define("ship", prompt="One command at a time."))
@@ -133,7 +133,7 @@ class SkillRegistry:
         return tuple(self._skills)
 
     def get(self, name: str) -> Skill | None:
-        """Return the skill of that name, or None."""
+        """Return the skill with this name, or None."""
         return self._skills.get(name)
 
     def __getitem__(self, name: str) -> Skill:

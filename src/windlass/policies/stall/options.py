@@ -1,6 +1,6 @@
-"""Options against repetition: what counts as a stall, and what is done about it.
+"""Options against repetition: what counts as a stall, and what happens then.
 
-One policy, `policy.py`, acts on all three.
+One policy, `policy.py`, handles all three.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ ACTIONS = ("warn", "inject", "terminate", "continue")
 
 
 class StallDiagnostics(OptionStruct, frozen=True, kw_only=True):
-    """Warn of the same call in a row: `StallDiagnostics(threshold=3, max_feedback=1)`."""
+    """Warn when the same call is repeated: `StallDiagnostics(threshold=3, max_feedback=1)`."""
 
     enabled: Annotated[bool, Option(boolean)] = True
-    """Whether repeated calls are looked for."""
+    """Whether repeated calls are detected."""
     threshold: Annotated[int, Option(number(2, whole=True))] = 3
     """Identical calls in a row before the warning."""
     inject_feedback: Annotated[bool, Option(boolean)] = True
@@ -29,9 +29,9 @@ class StallDiagnostics(OptionStruct, frozen=True, kw_only=True):
     max_feedback: Annotated[int, Option(number(0, whole=True))] = 1
     """How often the model is told in one run."""
     exempt_tools: Annotated[tuple[str, ...], Option(texts, aliases=("allow_repeated_tools",))] = ()
-    """Tools that may be called as often as the model likes."""
+    """Tools that may be called any number of times."""
     include_arguments: Annotated[bool, Option(boolean)] = False
-    """Whether the warning on record holds the arguments."""
+    """Whether the recorded warning has the arguments."""
 
 
 class LoopTiers(msgspec.Struct, frozen=True):
@@ -58,14 +58,14 @@ def _check_action(name: str, value: Any) -> Any:
 
 
 class LoopDetection(OptionStruct, frozen=True, kw_only=True):
-    """Detect a turn that is repeated: `LoopDetection(max_repetitions=3, on_loop_detected="terminate")`."""
+    """Detect repeated turns: `LoopDetection(max_repetitions=3, on_loop_detected="terminate")`."""
 
     max_repetitions: Annotated[int, Option(number(2, whole=True))] = 3
     """Equal turns before it counts as a loop."""
     window: Annotated[int, Option(number(1, whole=True))] = 4
     """Turns that are compared."""
     on_loop_detected: Annotated[Action | Handler, Option(_check_action)] = "warn"
-    """What is done, or a function that says so."""
+    """What happens then, or a function that returns it."""
 
 
 class StallOptions(OptionGroup, frozen=True, kw_only=True):
@@ -82,8 +82,8 @@ class StallOptions(OptionGroup, frozen=True, kw_only=True):
     ] = None
     """Detect whole turns that are repeated."""
     loop_detect_warn: Annotated[int | None, Option(number(0, whole=True))] = None
-    """Equal results of a call after which it carries a hint (2); 0 turns the tiers off."""
+    """Equal results of a call after which a hint is added (2); 0 turns the tiers off."""
     loop_detect_block: Annotated[int | None, Option(number(1, whole=True))] = None
-    """Equal results of a call after which it gets another answer (3)."""
+    """Equal results of a call after which a text replaces the result (3)."""
     loop_detect_skip: Annotated[int | None, Option(number(1, whole=True))] = None
     """Equal results of a call after which it is not run (4)."""

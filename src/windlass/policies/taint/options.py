@@ -41,20 +41,20 @@ def _check_results(name: str, value: object) -> Mapping[str, Trust | Mapping[str
 
 
 class Taint(OptionStruct, frozen=True, kw_only=True):
-    """How strict flow control is: `taint={"mode": "refuse", "roles": {"pay": {"to": "target"}}}`."""
+    """Settings of flow control: `taint={"mode": "refuse", "trust_prompt": False}`."""
 
     mode: Annotated[Literal["ask", "refuse"], Option(one_of("ask", "refuse"))] = "ask"
-    """Whether somebody is asked, or the call is refused."""
+    """Whether a person is asked, or the call is refused."""
     trust_prompt: Annotated[bool, Option(boolean)] = True
-    """Whether values that the user said are of trusted origin."""
+    """Whether values in the user's words have a trusted origin."""
     unlabelled: Annotated[
         Literal["cautious", "harmless"], Option(one_of("cautious", "harmless"))
     ] = "cautious"
-    """What is thought of tools that say nothing of their results and effects."""
+    """How tools without labels are treated."""
     roles: Annotated[Mapping[str, Mapping[str, Role]], Option(_check_roles)] = {}
-    """Roles of arguments, over what tools say and what is guessed: tool -> argument -> role."""
+    """Roles of arguments; they override the tool's: tool -> argument -> role."""
     results: Annotated[Mapping[str, Trust | Mapping[str, Trust]], Option(_check_results)] = {}
-    """Labels of results, over what tools say: tool -> label, or tool -> field -> label."""
+    """Labels of results; they override the tool's: tool -> label, or tool -> field -> label."""
 
 
 _check_struct = struct(Taint)

@@ -1,4 +1,4 @@
-"""The options of a limit on turns that moves. `policy.py` moves it."""
+"""The options of an adaptive limit on turns, which `policy.py` applies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class IterationBudget(OptionStruct, frozen=True, kw_only=True):
     """A limit on turns: `IterationBudget(mode="adaptive", initial=4, max=16, extend_by=2)`."""
 
     mode: Annotated[Literal["fixed", "adaptive"], Option(_check_mode)] = "fixed"
-    """Whether the limit moves while the run gets somewhere."""
+    """Whether the limit grows while the run makes progress."""
     initial: Annotated[int | None, Option(_check_count)] = None
     """Turns at first: a quarter of `max` when adaptive, else `max`."""
     max: Annotated[int | None, Option(_check_count)] = None
@@ -31,7 +31,7 @@ class IterationBudget(OptionStruct, frozen=True, kw_only=True):
     """Whether the result shows the decisions; None: when adaptive."""
 
     def resolve(self) -> Turns:
-        """Put every default in its place."""
+        """Return the budget with all defaults filled in."""
         adaptive = self.mode == "adaptive"
         most = self.max if self.max is not None else 16 if adaptive else 50
         first = (
@@ -70,7 +70,7 @@ def check_iteration_budget(name: str, value: Any) -> IterationBudget | None:
 
 
 class TurnLimitOptions(OptionGroup, frozen=True, kw_only=True):
-    """Turn limits that adapt."""
+    """Adaptive limits on turns."""
 
     iteration_budget: Annotated[
         IterationBudget | None,
@@ -79,7 +79,7 @@ class TurnLimitOptions(OptionGroup, frozen=True, kw_only=True):
             accepts="str | dict[str, Any] | IterationBudget | None",
         ),
     ] = None
-    """How many turns a run may take: fixed, or more while it gets somewhere."""
+    """How many turns a run may take: a fixed number, or more while it makes progress."""
     loop_control: Annotated[Callable[..., Any] | None, Option(function)] = None
     """A function that raises the limit, or ends the run, after each turn."""
 

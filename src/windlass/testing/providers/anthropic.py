@@ -39,7 +39,7 @@ CODES = {
 
 
 class FakeAnthropic(FakeServer):
-    """`POST /v1/messages` on a loopback port:
+    """A fake of the Anthropic Messages API on a local port (`POST /v1/messages`).
 
     ```python
     async with FakeAnthropic(conversation(Reply(tool_calls=[("add", {"a": 1})]), "1")) as server:

@@ -63,7 +63,7 @@ def encode_frame(payload: bytes, **headers: str) -> bytes:
 
 
 class FakeBedrock(FakeServer):
-    """`POST /model/{id}/converse` and `/converse-stream` on a loopback port:
+    """A fake of Bedrock Converse on a local port (`POST /model/{id}/converse`, also streamed).
 
     ```python
     async with FakeBedrock("hello") as server:

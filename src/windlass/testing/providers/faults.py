@@ -40,7 +40,7 @@ HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>c
 
 
 class Status(msgspec.Struct, frozen=True):
-    """An error instead of an answer, in the provider's shape or in a gateway's own text."""
+    """A fault: an HTTP error, in the provider's format or with a gateway's own text."""
 
     status: int
     code: str | None = None
@@ -51,15 +51,15 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Hangup(msgspec.Struct, frozen=True):
-    """A closed connection: before a byte, after the headers, in the body, or after it."""
+    """A fault: a connection that is closed before, in or after the answer."""
 
     when: Literal["before_headers", "after_headers", "mid_body", "after_reply"]
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """Silence on an open connection; with `pings`, only keep-alives arrive.
+    """A fault: silence on an open connection; with `pings` only keep-alives arrive.
 
-    After `ends` pings the right answer comes after all; 0 is never.
+    After `ends` pings the right answer comes; 0: never.
     """
 
     when: Literal["before_headers", "after_headers", "mid_body"]

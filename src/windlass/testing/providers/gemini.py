@@ -41,14 +41,14 @@ CODES = {
 
 
 class FakeGemini(FakeServer):
-    """`POST /v1beta/models/NAME:generateContent` on a loopback port:
+    """A fake of the Gemini API on a local port (`POST /v1beta/models/NAME:generateContent`).
 
     ```python
     async with FakeGemini(conversation(Reply(tool_calls=[("add", {"a": 1})]), "1")) as server:
         model = GeminiGenerate("gemini-3-flash-preview", api_key="k", base_url=server.url)
     ```
-    As of Gemini 3, the first call of a turn is signed, or else its last words are, and whoever
-    sends a turn back without the signature of its calls is refused.
+    From Gemini 3 on, the first call of a turn is signed, or its last text. A turn that is sent back
+    without the signature of its calls is refused.
     """
 
     wire = "gemini"
@@ -150,7 +150,7 @@ class FakeGemini(FakeServer):
 
 
 class FakeVertex(FakeGemini):
-    """The same under a project's address, with a bearer token, and without ids.
+    """A fake of Vertex AI on a local port: a project's address, a bearer token, no call ids.
 
     ```python
     async with FakeVertex("hello", api_key="token") as server:

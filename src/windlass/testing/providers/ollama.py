@@ -35,14 +35,14 @@ CODES = {
 
 
 class FakeOllama(FakeServer):
-    """`POST /api/chat` on a loopback port:
+    """A fake of Ollama on a local port (`POST /api/chat`).
 
     ```python
     async with FakeOllama("hello") as server:
         model = OllamaChat("qwen3", base_url=server.url)
     ```
     Calls have no ids, and `done_reason` is `stop` with calls too. Without `stream` it streams.
-    `/api/generate` goes on with a text by the same script; `inserts` says whether the model has a
+    `/api/generate` completes a text by the same script; `inserts` says whether the model has a
     template for a text with a gap.
     """
 

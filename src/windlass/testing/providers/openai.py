@@ -49,15 +49,15 @@ Reasoning: TypeAlias = Literal["reasoning_content", "reasoning_details"]
 
 
 class FakeOpenAI(FakeServer):
-    """`POST /v1/chat/completions` on a loopback port:
+    """A fake of OpenAI Chat Completions on a local port (`POST /v1/chat/completions`).
 
     ```python
     async with FakeOpenAI("hello", faults=[Status(429), None]) as server:
         model = OpenAIChat("gpt-x", api_key="k", base_url=server.url)
     ```
-    OpenAI keeps its thoughts to itself. A reply that thinks is written as DeepSeek, vLLM and
-    llama.cpp write it, or with `reasoning="reasoning_details"` as OpenRouter does. `also` names
-    request keys beyond OpenAI's own that the server takes. Text goes on at `/v1/completions`,
+    OpenAI shows no reasoning. A reply with reasoning is written as DeepSeek, vLLM and llama.cpp
+    write it, or with `reasoning="reasoning_details"` as OpenRouter does. `also` names further
+    request keys that the server accepts. Text completion is at `/v1/completions`,
     `/v1/fim/completions` and `/infill`.
     """
 

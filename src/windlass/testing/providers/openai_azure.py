@@ -17,14 +17,14 @@ _SAFE = {
 
 
 class FakeAzure(FakeOpenAI):
-    """`POST /openai/v1/chat/completions`, or `/openai/deployments/…` with a dated version:
+    """A fake of Azure OpenAI on a local port (`/openai/v1/…` or `/openai/deployments/…`).
 
     ```python
     async with FakeAzure("hello", api_key="k") as server:
         model = OpenAIChat("my-gpt", provider="azure", api_key="k", base_url=server.url)
     ```
-    A stream begins with what the filters say of the prompt, before there is any choice. A question
-    that contains `blocked` words is refused by them.
+    A stream begins with the result of the filters for the prompt, before any choice. A prompt with
+    `blocked` words is refused by them.
     """
 
     base = ""

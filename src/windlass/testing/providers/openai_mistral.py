@@ -23,13 +23,13 @@ _ID = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 class FakeMistral(FakeOpenAI):
-    """`POST /v1/chat/completions` as Mistral has it:
+    """A fake of Mistral on a local port (`POST /v1/chat/completions`).
 
     ```python
     async with FakeMistral("hello", api_key="k") as server:
         model = OpenAIChat("mistral-x", provider="mistral", api_key="k", base_url=server.url)
     ```
-    A call comes whole in one piece, without a type; a thought is a part of the content.
+    A call comes in one piece, without a type; reasoning is a part of the content.
     """
 
     def check(self, asked: Asked) -> None:

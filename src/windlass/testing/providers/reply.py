@@ -19,9 +19,9 @@ Call: TypeAlias = tuple[str, JsonObject]
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One answer: `Reply("I will look.", tool_calls=[("lookup", {"order": "7"})])`.
+    """One answer of a fake: `Reply("I will look.", tool_calls=[("lookup", {"order": "7"})])`.
 
-    Left alone, `stop_reason` follows from the calls, and `usage` from the length of what was said.
+    By default `stop_reason` follows from the calls, and `usage` from the length of the text.
     `thinking` is signed by the server, which checks the signature when it comes back.
     """
 
@@ -73,10 +73,10 @@ Script: TypeAlias = Callable[[JsonObject, Mapping[str, str]], Reply]
 
 
 def conversation(*replies: Reply | str) -> Script:
-    """Build a script that answers by the number of assistant turns in the request.
+    """Build a script that answers by the number of assistant messages in the request.
 
     `conversation(Reply(tool_calls=[("add", {"a": 1, "b": 2})]), "3")`: the first request gets the
-    call, and whoever brings its result gets `3`, however often either of them asks.
+    call, and every request with its result gets `3`.
     """
     answers = tuple([Reply(reply) if isinstance(reply, str) else reply for reply in replies])
 

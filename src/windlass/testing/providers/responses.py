@@ -33,17 +33,17 @@ COUNTED = frozenset(
 
 
 class FakeResponses(FakeOpenAI):
-    """`POST /v1/responses` on a loopback port:
+    """A fake of the OpenAI Responses API on a local port (`POST /v1/responses`).
 
     ```python
     async with FakeResponses("hello", faults=[Status(429), None]) as server:
         model = OpenAIResponses("gpt-x", api_key="k", base_url=server.url)
     ```
-    A reply that thinks is a reasoning item with a summary, sealed where the request asks for that;
-    the seal is checked when it comes back. With `phases` a message says whether it is an aside
-    before the calls or the answer. A call of a tool that is held back is preceded by a search, which
-    the server runs, or with `execution: client` the client: `("tool_search", {…})` is then the call.
-    `/v1/responses/input_tokens` counts.
+    A reply with reasoning has a reasoning item with a summary, encrypted if the request asks for
+    that; it is checked when it comes back. With `phases` a message says whether it is an aside
+    before the calls or the answer. Before a call of a deferred tool comes a search, by the server,
+    or with `execution: client` by the client: `("tool_search", {…})` is then the call.
+    `/v1/responses/input_tokens` counts tokens.
     """
 
     wire = "responses"

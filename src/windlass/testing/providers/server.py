@@ -52,9 +52,9 @@ LARGEST = 64 * 2**20  # bytes of a request
 
 
 class FakeServer:
-    """Base class of fake providers. Use `FakeAnthropic` or `FakeOpenAI`.
+    """The base class of fake providers, such as `FakeAnthropic` and `FakeOpenAI`.
 
-    `requests` is everything that came in, `refused` what the provider would not take. A mistake in
+    `requests` has everything that arrived, `refused` what the provider would refuse. An error in
     the script is raised when the server closes.
     """
 
@@ -86,7 +86,7 @@ class FakeServer:
         return f"http://127.0.0.1:{self.port}{self.base}"
 
     async def arrived(self, count: int = 1, *, within: float = LONGEST) -> Asked:
-        """Wait for request number `count`, counted from 1: the moment to cancel its caller."""
+        """Wait for request number `count`, counted from 1; for example to cancel its caller."""
         async with asyncio.timeout(within):
             while len(self.requests) < count:
                 self._came.clear()

@@ -1,4 +1,4 @@
-"""The error of an edit that is not made, in words that a model can act on."""
+"""The error of an edit that was refused, with a message that a model can act on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RefusalCode: TypeAlias = Literal[
 
 
 class EditRefused(Retry):
-    """An edit that was not made; nothing was written: `error.code`, `error.candidates`.
+    """An edit that was refused; nothing was written: `error.code`, `error.candidates`.
 
     ```python
     try:

@@ -1,4 +1,4 @@
-"""The reminder that tells a model which edit tool to take."""
+"""The reminder that tells a model which edit tool to use."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ read or edit."""
 
 
 def edit_reminder(*, ttl: int | None = None) -> Reminder:
-    """Build the reminder with the decision tree: `on_session_start=w.edit_reminder()`.
+    """Build a reminder about which edit tool to use: `on_session_start=w.edit_reminder()`.
 
-    `ttl` is how many turns it lives (None: for the whole session).
+    `ttl` is the number of turns it lives (None: the whole session).
     """
     return Reminder(TEXT, ttl)

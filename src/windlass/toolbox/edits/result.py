@@ -32,15 +32,15 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     """The unified diff; empty if nothing changed."""
     digest_before: str
     digest: str
-    """Of the content now; give it to the next edit as `digest` to notice foreign changes."""
+    """The digest of the new content; pass it to the next edit, to detect changes by others."""
     notes: tuple[str, ...] = ()
     restore: tuple[tuple[int, int, bytes], ...] = ()
-    """What an undo needs where the file is not UTF-8: spans of now, and their bytes before."""
+    """What an undo needs if the file is not UTF-8: the new spans, and their old bytes."""
     is_preview: bool = False
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file is, or would be, another than before."""
+        """Whether the file is, or would be, different."""
         return self.digest != self.digest_before
 
     def __str__(self) -> str:

@@ -49,7 +49,7 @@ class WithDryRun(Wrapping):
         self.tools, self.answer = tools, answer
 
     def wrap(self, tool: Tool) -> Tool:
-        """Wrap the tool in a dry run, where it is one of those meant."""
+        """Wrap the tool in a dry run, if it is one of those selected."""
         meant = changes_something(tool) if self.tools is None else tool.name in self.tools
         return DryRun(tool, self.answer) if meant else tool
 
@@ -63,11 +63,12 @@ class WithSink(ToolLayer):
 
 
 def with_consent(consent: Consent) -> ToolLayer:
-    """Ask `consent(call)` before each call: `with_consent(lambda call: call.kind == "read")`.
+    """Call `consent(call)` before each tool call, to allow or deny it.
 
-    It may be async. `True` is a yes; `False`, `{"allow": False, "reason": …}` and all that is not
-    clearly a yes is a no; `"ask"` parks the run until a person decides (`agent.resume(id,
-    decisions={call_id: True})`). Every answer is on record, with the rule `Consent`.
+    `with_consent(lambda call: call.kind == "read")`. It may be async. `True` allows the call;
+    `False`, `{"allow": False, "reason": …}` and anything else deny it; `"ask"` parks the run until
+    a person decides (`agent.resume(id, decisions={call_id: True})`). Every answer is recorded with
+    the rule `Consent`.
     """
     return WithConsent(_function("with_consent", consent))
 
@@ -79,7 +80,7 @@ def with_rate_limit(
     max_calls: int = MOST_CALLS,
     message: str | None = None,
 ) -> ToolLayer:
-    """Limit a run to `max_calls` tool calls; further ones are answered with `message`.
+    """Limit a run to `max_calls` tool calls; further calls are answered with `message`.
 
     `with_rate_limit(max_calls=20)` or `with_rate_limit({"max_calls": 20})`. For model calls there
     is `windlass.callers.with_rate_limit`.
@@ -100,10 +101,11 @@ def with_dry_run(
     tools: Sequence[str] | None = None,
     answer: str | Callable[..., Any] | None = None,
 ) -> ToolLayer:
-    """Skip tools that change something, and tell the model what would have happened.
+    """Do not run tools that change something; tell the model which call was not made.
 
-    `tools` names those instead; `answer` is what the model reads, a text or a function of the call:
-    `with_dry_run(tools=["deploy"], answer=lambda call: f"deployed {call.arguments['service']}")`.
+    `tools` selects tools by name; `answer` is what the model reads, a text or a function of the
+    call: `with_dry_run(tools=["deploy"], answer=lambda call: f"deployed
+    {call.arguments['service']}")`.
     """
     given = _merge_options("with_dry_run", options, tools=tools, answer=answer)
     names, given_answer = given["tools"], given["answer"]
@@ -126,10 +128,10 @@ def with_dry_run(
 
 
 def with_audit_sink(sink: ToolSink) -> ToolLayer:
-    """Give `sink(record)` a receipt for every tool call: `with_audit_sink(receipts.append)`.
+    """Pass a receipt of every tool call to `sink(record)`: `with_audit_sink(receipts.append)`.
 
-    A receipt has the caller, the call, the rule that allowed or refused it, and the outcome,
-    without secrets. An async sink is waited for before the next turn, unless `prefetch_next_turn`.
+    A receipt has the caller, the call, the rule that decided, and the outcome, without secrets. The
+    next turn waits for an async sink, unless `prefetch_next_turn` is on.
     """
     return WithSink("audit_sink", _function("with_audit_sink", sink))
 

@@ -17,7 +17,7 @@ from windlass.tools.tool import Parked, Tool
 
 
 class ToolCaller:
-    """A runner of tool calls: `agent_loop(…, tool_caller=caller)`, or `await caller(call)`."""
+    """Middleware around tool calls: `agent_loop(…, tool_caller=caller)`."""
 
     __slots__ = ("layers",)
 
@@ -95,7 +95,7 @@ class Stack(ToolLayer):
 
 
 def default_tool_caller() -> ToolCaller:
-    """Return the plain call of the tool, in which every composition of tool callers ends.
+    """Return the plain call of the tool, the innermost part of every composition.
 
     ```python
     caller = compose([with_consent(ask), with_audit_sink(receipts.append)])(default_tool_caller())

@@ -20,12 +20,13 @@ SEARCH_NAME = "__windlass_tool_search"
 
 
 class ToolSearch(msgspec.Struct, frozen=True):
-    """How deferred tools are found: `tool_search=ToolSearch(variant="regex")`, or the same as a dict.
+    """How deferred tools are found: `tool_search=ToolSearch(variant="regex")`.
 
-    `variant` is what is searched with: words (`bm25`) or a pattern (`regex`). `mode` says who
-    searches: the provider (`native`), Windlass (`client`), or whoever can (`auto`). `strategy`,
-    `budget_tokens` and `name` belong to Windlass's own search, and `auto` with one of them is
-    `client`. The strategies `semantic` and `host` ask `search(query, tools)`, yours.
+    `variant` is what the model searches with: words (`bm25`) or a pattern (`regex`). `mode` says
+    who searches: the provider (`native`), Windlass (`client`), or the provider where it can
+    (`auto`). `strategy`, `budget_tokens` and `name` work with Windlass's own search only; with one
+    of them `auto` means `client`. The strategies `semantic` and `host` call your `search(query,
+    tools)`.
     """
 
     variant: Variant = "bm25"
