@@ -252,6 +252,8 @@ _HOMES = {
         "edit_safe_text_patch",
     ),
     "toolbox.options": ("Fetch", "Sandbox"),
+    "toolbox.presets": ("TOOL_PRESETS",),
+    "tools.filter": ("AGENT_FRAMEWORK_DISALLOWED",),
     "tools.function": ("tool",),
     "tools.middleware.layers": (
         "with_audit_sink",

@@ -308,6 +308,8 @@ from windlass.toolbox.edits.tools import edit_rename_symbol as edit_rename_symbo
 from windlass.toolbox.edits.tools import edit_safe_text_patch as edit_safe_text_patch
 from windlass.toolbox.options import Fetch as Fetch
 from windlass.toolbox.options import Sandbox as Sandbox
+from windlass.toolbox.presets import TOOL_PRESETS as TOOL_PRESETS
+from windlass.tools.filter import AGENT_FRAMEWORK_DISALLOWED as AGENT_FRAMEWORK_DISALLOWED
 from windlass.tools.function import tool as tool
 from windlass.tools.middleware.layers import with_audit_sink as with_audit_sink
 from windlass.tools.middleware.layers import with_consent as with_consent

@@ -162,15 +162,13 @@ STATE: dict[str, str] = {
 
 AGENT_OPTIONS = """
     system tools name role allowed_tools disallowed_tools max_turns max_tokens temperature
-    max_token_budget loop_detection abort output deps_type budget policies
+    max_token_budget loop_detection abort output deps_type budget policies tool_preset
 """.split()
 RUN_OPTIONS = """
     on_tool_call on_tool_result on_message on_warning on_trace run_id task_id trace_agent abort
     timeout
 """.split()
 STREAM_TYPES = "text tool_use tool_result budget_exceeded loop_detected done error".split()
-#: Of other areas: unknown until they are built.
-NOT_YET = "tool_preset".split()
 
 # event -> its fields
 EVENTS: dict[str, str] = {

@@ -34,12 +34,6 @@ async def test_an_argument_of_a_run(name: str):
     assert not model.requests
 
 
-@pytest.mark.parametrize("name", judgement.NOT_YET)
-def test_a_name_of_another_area_is_unknown(name: str):
-    with pytest.raises(w.ConfigError, match=f"Agent has no option '{name}'"):
-        w.Agent(scripted("x"), **{name: "readonly"})
-
-
 @pytest.mark.parametrize(
     ("document", "ours"),
     [

@@ -134,7 +134,7 @@ async def test_a_choice_of_a_tool_that_is_filtered_out_is_refused():
         ("role", 3),
         ("output", 3),
         ("deps_type", "Db"),
-        ("tool_preset", "readonly"),
+        ("tool_preset", "read"),
     ],
 )
 def test_a_wrong_or_unknown_option_is_refused(option: str, value: Any):

@@ -46,6 +46,8 @@ from windlass.options.parse import check_given, check_option, unknown_option
 from windlass.options.signature import show_method_options
 from windlass.store.base import Store
 from windlass.sync import wait
+from windlass.toolbox.names import split_names
+from windlass.toolbox.presets import TOOL_PRESETS, ToolPresetOptions
 from windlass.tools.filter import ToolFilterOptions, find_filter_problems
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
@@ -477,12 +479,16 @@ class Agent(Generic[Deps, Output]):
         """List problems of its options, for `on_warning` or the log."""
         if not ToolFilterOptions.is_given(self._options):
             return ()
-        options, tools = (
+        named, tools = split_names(ToolOptions.read(self._options).tools)
+        preset = ToolPresetOptions.read(self._options).tool_preset
+        of_preset = () if preset is None else TOOL_PRESETS[preset]
+        names = [*[tool.name for tool in as_tools(tools)], *named, *of_preset]
+        return find_filter_problems(
             ToolFilterOptions.read(self._options),
-            ToolOptions.read(self._options).tools,
+            names,
+            has_preset=preset is not None,
+            more_may_come=bool(AgentOptions.read(self._options).policies),
         )
-        more_may_come = bool(AgentOptions.read(self._options).policies)
-        return find_filter_problems(options, as_tools(tools), more_may_come=more_may_come)
 
     if not TYPE_CHECKING:
 

@@ -58,7 +58,12 @@ from windlass.policies.preview.mode import MODE, PLAN, as_begun, effects_mode, w
 from windlass.policies.progress import ProgressOptions
 from windlass.policies.turn_limit.options import Turns, choose_turns
 from windlass.toolbox.names import BUILTIN_NAMES
-from windlass.tools.filter import ToolFilterOptions, filter_tools
+from windlass.tools.filter import (
+    AGENT_FRAMEWORK_DISALLOWED,
+    ToolFilterOptions,
+    collect_denied,
+    filter_tools,
+)
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
@@ -290,7 +295,9 @@ def _build(recipe: _Recipe) -> _Built:
 
 
 def _resolve_names(tools: object, values: Values) -> object:
-    """Replace names of built-in tools (`"bash"`) by the tools; most agents have none."""
+    """Replace names of built-in tools (`"bash"`) and a preset by the tools; most agents have none."""
+    if "tool_preset" in values:
+        return import_module("windlass.toolbox.registry").add_preset(tools, values)
     if not isinstance(tools, (list, tuple)):
         return tools
     listed = cast("Sequence[object]", tools)
@@ -313,7 +320,7 @@ def _read_groups(values: Values, model: ModelOptions) -> _Groups:
 def _choose_tools(values: Values, agent: AgentOptions, given: tuple[Tool, ...]) -> tuple[Tool, ...]:
     """Choose the tools of an agent, each as it will run."""
     tools = given
-    if ToolFilterOptions.is_given(values):
+    if ToolFilterOptions.is_given(values) or AGENT_FRAMEWORK_DISALLOWED:
         tools = filter_tools(ToolFilterOptions.read(values), tools)
     if "tool_choice" in values and not agent.policies:  # these may bring tools
         choice = SettingOptions.read(values).tool_choice
@@ -484,8 +491,8 @@ def _build_plan(
 ) -> Plan:
     values, options, agent = ctx.values, groups.tools, groups.agent
     denied = _NOTHING
-    if "disallowed_tools" in values:
-        denied = frozenset(ToolFilterOptions.read(values).disallowed_tools or ())
+    if "disallowed_tools" in values or AGENT_FRAMEWORK_DISALLOWED:
+        denied = collect_denied(ToolFilterOptions.read(values))
     at_once = _LOOP_TOOLS_AT_ONCE if ctx.door == "agent_loop" else _AGENT_TOOLS_AT_ONCE
     return Plan(
         model,

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from windlass.resources.conversation_rows import ConversationResource
     from windlass.store.base import Store
     from windlass.toolbox.options import Fetch, Sandbox
+    from windlass.toolbox.presets import ToolPreset
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -293,6 +294,7 @@ def take_loop_options(
     tool_caller: Callable[..., object] | None = None,
     tool_choice: str | JsonObject | None = None,
     tool_format: Literal["native", "text"] | None = None,
+    tool_preset: ToolPreset | None = None,
     tool_result_max_bytes: int = 65536,
     tool_retries: int = 0,
     tool_search: bool | str | JsonObject | ToolSearch | None = None,
@@ -457,6 +459,7 @@ def take_turn_options(
     tool_caller: Callable[..., object] | None = None,
     tool_choice: str | JsonObject | None = None,
     tool_format: Literal["native", "text"] | None = None,
+    tool_preset: ToolPreset | None = None,
     tool_result_max_bytes: int = 65536,
     tool_retries: int = 0,
     tool_search: bool | str | JsonObject | ToolSearch | None = None,
@@ -613,6 +616,7 @@ def take_generate_options(
     tool_caller: Callable[..., object] | None = None,
     tool_choice: str | JsonObject | None = None,
     tool_format: Literal["native", "text"] | None = None,
+    tool_preset: ToolPreset | None = None,
     tool_result_max_bytes: int = 65536,
     tool_retries: int = 0,
     tool_search: bool | str | JsonObject | ToolSearch | None = None,
@@ -770,6 +774,7 @@ def take_agent_options(
     tool_caller: Callable[..., object] | None = None,
     tool_choice: str | JsonObject | None = None,
     tool_format: Literal["native", "text"] | None = None,
+    tool_preset: ToolPreset | None = None,
     tool_result_max_bytes: int = 65536,
     tool_retries: int = 0,
     tool_search: bool | str | JsonObject | ToolSearch | None = None,
@@ -935,6 +940,7 @@ def take_changes(
     tool_caller: Callable[..., object] | None = None,
     tool_choice: str | JsonObject | None = None,
     tool_format: Literal["native", "text"] | None = None,
+    tool_preset: ToolPreset | None = None,
     tool_result_max_bytes: int = 65536,
     tool_retries: int = 0,
     tool_search: bool | str | JsonObject | ToolSearch | None = None,
@@ -1107,6 +1113,7 @@ def take_run_options(
     tool_caller: Callable[..., object] | None = None,
     tool_choice: str | JsonObject | None = None,
     tool_format: Literal["native", "text"] | None = None,
+    tool_preset: ToolPreset | None = None,
     tool_result_max_bytes: int = 65536,
     tool_retries: int = 0,
     tool_search: bool | str | JsonObject | ToolSearch | None = None,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from windlass.redaction.redactor import Secret
     from windlass.store.base import Store
     from windlass.toolbox.options import Fetch, Sandbox
+    from windlass.toolbox.presets import ToolPreset
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -273,6 +274,7 @@ class LoopOptions(TypedDict, total=False):
     tool_caller: Callable[..., object] | None
     tool_choice: str | JsonObject | None
     tool_format: Literal["native", "text"] | None
+    tool_preset: ToolPreset | None
     tool_result_max_bytes: int
     tool_retries: int
     tool_search: bool | str | JsonObject | ToolSearch | None
@@ -410,6 +412,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     tool_caller: Callable[..., object] | None
     tool_choice: str | JsonObject | None
     tool_format: Literal["native", "text"] | None
+    tool_preset: ToolPreset | None
     tool_result_max_bytes: int
     tool_retries: int
     tool_search: bool | str | JsonObject | ToolSearch | None
@@ -554,6 +557,7 @@ class RunKeywords(ProviderKeywords, total=False):
     tool_caller: Callable[..., object] | None
     tool_choice: str | JsonObject | None
     tool_format: Literal["native", "text"] | None
+    tool_preset: ToolPreset | None
     tool_result_max_bytes: int
     tool_retries: int
     tool_search: bool | str | JsonObject | ToolSearch | None

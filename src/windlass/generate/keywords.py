@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from windlass.resources.conversation_rows import ConversationResource
     from windlass.store.base import Store
     from windlass.toolbox.options import Fetch, Sandbox
+    from windlass.toolbox.presets import ToolPreset
     from windlass.tools.middleware.stack import ToolLayer
     from windlass.tools.search.options import ToolSearch
     from windlass.tools.source import ToolLike
@@ -176,6 +177,7 @@ class GenerateOpts(TypedDict, total=False):
     tool_format: Literal["native", "text"] | None
     tool_mode: Literal["auto", "return"]
     tool_parallelism: Literal["parallel", "serial"]
+    tool_preset: ToolPreset | None
     tool_result_max_bytes: int
     tool_retries: int
     tool_search: bool | str | JsonObject | ToolSearch | None

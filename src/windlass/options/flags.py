@@ -138,4 +138,11 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
         "What holds the commands that tools run: workspace, isolated or none.",
         metavar="LEVEL",
     ),
+    CommandFlag(
+        "tool_preset",
+        ("--tools-preset",),
+        "Built-in tools beside `tools`: to look at files, to change them, or to run commands as well.",
+        type="choice",
+        choices=("readonly", "readwrite", "full"),
+    ),
 )

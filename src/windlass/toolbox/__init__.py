@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.toolbox.edits.tools import edit_safe_text_patch as edit_safe_text_patch
     from windlass.toolbox.options import Fetch as Fetch
     from windlass.toolbox.options import Sandbox as Sandbox
+    from windlass.toolbox.presets import TOOL_PRESETS as TOOL_PRESETS
 else:  # a checker that saw it would take every name for one of the package
     __getattr__ = load_names(
         __name__,
@@ -27,6 +28,7 @@ else:  # a checker that saw it would take every name for one of the package
             "EditTools": "toolbox.edits.tools",
             "Fetch": "toolbox.options",
             "Sandbox": "toolbox.options",
+            "TOOL_PRESETS": "toolbox.presets",
             "edit_apply_node": "toolbox.edits.tools",
             "edit_dry_run": "toolbox.edits.tools",
             "edit_insert_at_anchor": "toolbox.edits.tools",
@@ -43,6 +45,7 @@ __all__ = [
     "EditTools",
     "Fetch",
     "Sandbox",
+    "TOOL_PRESETS",
     "edit_apply_node",
     "edit_dry_run",
     "edit_insert_at_anchor",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 BUILTIN_NAMES: Final = frozenset(
     {
@@ -18,5 +18,16 @@ BUILTIN_NAMES: Final = frozenset(
         "file_edit",
         "file_read",
         "file_write",
+        "glob",
+        "grep",
     }
 )
+
+
+def split_names(tools: object) -> tuple[list[str], object]:
+    """Split the tools of an agent into the names of built-in ones and the others."""
+    if not isinstance(tools, (list, tuple)):
+        return [], tools
+    listed = [*cast("list[object]", tools)]
+    named = [one for one in listed if isinstance(one, str) and ":" not in one]
+    return named, [one for one in listed if not (isinstance(one, str) and ":" not in one)]

@@ -6,6 +6,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Final, TypeAlias
+
+
+from typing import Final, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 from windlass.errors import ConfigError, nearest, safe_repr
@@ -14,7 +17,10 @@ from windlass.toolbox.bash import build_bash_tools
 from windlass.toolbox.edits.tools import EditTools
 from windlass.toolbox.files import build_file_tools
 from windlass.toolbox.options import WorkspaceOptions
+from windlass.toolbox.presets import TOOL_PRESETS, ToolPresetOptions
 from windlass.toolbox.sandbox.paths import Workspace
+from windlass.toolbox.search.tools import build_search_tools
+from windlass.tools.filter import ToolFilterOptions, filter_names
 from windlass.tools.tool import Tool
 
 #: Builds several tools that belong together, by name.
@@ -40,6 +46,10 @@ def _build_fetch(options: WorkspaceOptions, _workspace: Workspace) -> Mapping[st
     return built
 
 
+def _build_search(_options: WorkspaceOptions, workspace: Workspace) -> Mapping[str, Tool]:
+    return build_search_tools(workspace)
+
+
 _BASH: Final[ToolFamily] = _build_bash
 #: The family of each built-in tool.
 FAMILIES: Final[dict[str, ToolFamily]] = {
@@ -55,6 +65,8 @@ FAMILIES: Final[dict[str, ToolFamily]] = {
     "file_edit": _build_files,
     "file_read": _build_files,
     "file_write": _build_files,
+    "glob": _build_search,
+    "grep": _build_search,
 }
 
 
@@ -102,6 +114,19 @@ def _identify(path: str) -> tuple[str, int, int]:
     except (OSError, ValueError):
         return path, 0, 0
     return path, status.st_dev, status.st_ino
+
+
+def add_preset(tools: object, values: Values) -> list[object]:
+    """Return the tools of an agent with those of its `tool_preset`, built-in ones built.
+
+    A tool that the agent may not use is not built: it may need what this machine has not.
+    """
+    listed: list[object] = []
+    if tools is not None:
+        listed = [*cast("list[object]", tools)] if isinstance(tools, (list, tuple)) else [tools]
+    preset = ToolPresetOptions.read(values).tool_preset
+    wanted = filter_names(ToolFilterOptions.read(values), TOOL_PRESETS[preset] if preset else ())
+    return replace_names([*listed, *[one for one in wanted if one not in listed]], values)
 
 
 def replace_names(tools: Sequence[object], values: Values) -> list[object]:

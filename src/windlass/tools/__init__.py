@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from windlass.lazy import load_names
 
 if TYPE_CHECKING:
+    from windlass.tools.filter import AGENT_FRAMEWORK_DISALLOWED as AGENT_FRAMEWORK_DISALLOWED
     from windlass.tools.middleware.layers import with_audit_sink as with_audit_sink
     from windlass.tools.middleware.layers import with_consent as with_consent
     from windlass.tools.middleware.layers import with_dry_run as with_dry_run
@@ -31,6 +32,7 @@ else:  # a checker that saw it would take every name for one of the package
     __getattr__ = load_names(
         __name__,
         {
+            "AGENT_FRAMEWORK_DISALLOWED": "tools.filter",
             "AgentInfo": "tools.tool",
             "Content": "tools.roles",
             "Parked": "tools.tool",
@@ -56,6 +58,7 @@ else:  # a checker that saw it would take every name for one of the package
 
 # Written by scripts/make_stub.py.
 __all__ = [
+    "AGENT_FRAMEWORK_DISALLOWED",
     "AgentInfo",
     "Content",
     "Parked",

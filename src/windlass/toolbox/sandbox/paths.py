@@ -124,6 +124,11 @@ class Workspace:
         shown = inside if place.root is self._root else os.path.join(place.root.path, inside)
         return os.path.normpath(shown).encode("utf-8", "backslashreplace").decode("utf-8")
 
+    def find_root(self, path: StrPath) -> tuple[int, str]:
+        """Return the folder that a path begins in, the anchor or a mount, and the path inside it."""
+        place = self._locate(path)
+        return place.root.descriptor, os.path.normpath(place.inside or ".")
+
     def _locate(self, path: StrPath) -> _Place:
         """Find the root that a path begins in. Its links are looked at when it is opened."""
         text = to_text(path)

@@ -1,0 +1,1 @@
+"""Search in a workspace: the tools `grep` and `glob`."""
