@@ -29,6 +29,7 @@ PROOFS = {
     "mcp": "mcp",
     "edit": "tree_sitter",
     "edit-patterns": "ast_grep_py",
+    "search": "windlass.toolbox.search.ripgrep as found; assert found.find_ripgrep('/')",
 }
 
 

@@ -489,6 +489,10 @@ OF_SKILLS: dict[str, Pool] = {
     "working_files": ([["a.py", "b/c.md"], "a.py", []], _PATHS),
 }
 AUTHORITY: dict[str, Pool] = {
+    "tool_preset": (
+        [None, "readonly", "readwrite"],
+        ["", "read", "READONLY", 5, True, [], {}, ["readonly"], b"full", object()],
+    ),
     "workspace": ([None, ".", Path(".")], ["", "/no/such/folder", 5, True, [], {}, b".", object()]),
     "mounts": (
         [None, {}, {".": "read"}, {".": "extend"}, ["."], [".:extend"]],

@@ -131,6 +131,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     },
     "workspace": {},
     "mounts": {},
+    "tool_preset": {},
     "sandbox": {
         "level": "none",
         "network": True,

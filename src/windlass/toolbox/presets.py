@@ -9,12 +9,12 @@ from windlass.options.group import Flag, Option, OptionGroup
 
 ToolPreset: TypeAlias = Literal["readonly", "readwrite", "full"]
 
-#: The built-in tools of each preset; all others are given by name, as in `tools=["fetch_url"]`.
 TOOL_PRESETS: Final[dict[ToolPreset, tuple[str, ...]]] = {
     "readonly": ("file_read", "grep", "glob"),
     "readwrite": ("file_read", "file_write", "file_edit", "grep", "glob"),
     "full": ("file_read", "file_write", "file_edit", "grep", "glob", "bash"),
 }
+"""The built-in tools of each preset; all others are given by name, as in `tools=["fetch_url"]`."""
 
 
 class ToolPresetOptions(OptionGroup, frozen=True, kw_only=True):

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Final, TypeAlias
-
-
 from typing import Final, TypeAlias, cast
 from weakref import WeakValueDictionary
 

@@ -13,8 +13,8 @@ from windlass.options.checks import optional, texts
 from windlass.options.group import AGENTS, Door, Option, OptionGroup
 from windlass.tools.tool import Tool
 
-#: Names of tools that no agent may use, whoever brings them.
 AGENT_FRAMEWORK_DISALLOWED: Final[list[str]] = []
+"""Names of tools that no agent may use, whoever brings them."""
 
 
 class ToolFilterOptions(OptionGroup, frozen=True, kw_only=True):
