@@ -184,7 +184,7 @@ async def test_search_tools_are_reads_that_begin_before_the_reply_ends(shop: Pat
     for tool in w.Agent(scripted("x"), tools=TOOLS, workspace=shop).plan.tools.values():
         assert tool.effect == "read_only"
         labels = {"kind": "search", "side_effect_level": "read_only", "result": "untrusted"}
-        assert tool.annotations == tool.annotations | labels | {"path_args": ["path"]}
+        assert tool.annotations == {**tool.annotations, **labels, "path_args": ["path"]}
 
 
 async def test_grep_with_a_catastrophic_pattern_is_ended_and_holds_nobody(
