@@ -107,6 +107,7 @@ from windlass.errors import Full as Full
 from windlass.errors import GuardrailTripped as GuardrailTripped
 from windlass.errors import InvalidValue as InvalidValue
 from windlass.errors import Locked as Locked
+from windlass.errors import McpError as McpError
 from windlass.errors import ModelError as ModelError
 from windlass.errors import NoSuchSession as NoSuchSession
 from windlass.errors import NotFound as NotFound
@@ -174,6 +175,7 @@ from windlass.loop.verdict import Outcome as Outcome
 from windlass.loop.verdict import Stop as Stop
 from windlass.loop.verdict import Suspend as Suspend
 from windlass.loop.verdict import Verdict as Verdict
+from windlass.mcp.client.servers import McpServer as McpServer
 from windlass.messages import Document as Document
 from windlass.messages import Image as Image
 from windlass.messages import Message as Message

@@ -8,6 +8,7 @@
         CircuitOpen              with_circuit_breaker does not ask a model that keeps failing
         AuthFailed  BadRequest  ContextOverflow  Refused  BadReply                        (final)
       ToolFailed                 a tool failed where failing ends the run
+      McpError                   an MCP server did not start, ended, or answered something wrong
       BudgetExceeded             a limit was reached
         TokenBudgetExceededError   of tokens
       Aborted                    the caller aborted the run
@@ -178,6 +179,17 @@ class BadReply(ModelError):
 
 class ToolFailed(WindlassError):
     """A tool failed, and the options say that this ends the run (`tool_error_mode="abort"`)."""
+
+
+class McpError(WindlassError):
+    """An MCP server that did not start, ended, or answered something wrong: `error.server`."""
+
+    def __init__(self, server: str, problem: str, *, is_lost: bool = False) -> None:
+        super().__init__(f"MCP server {server!r}: {problem}")
+        self.server, self.problem = server, problem
+        self.is_lost = (
+            is_lost  # the server ended in the middle of a call, which may have had an effect
+        )
 
 
 class BudgetExceeded(WindlassError):

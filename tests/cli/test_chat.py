@@ -3,14 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
-
-import msgspec
-
-from windlass.cli.chat.approval import ApprovalDesk
-from windlass.cli.console import ConsoleOutput
-from windlass.sessions.approvals import PendingApproval
-from windlass.store.memory import MemoryStore
 
 MOCK = ("--provider", "mock")
 
@@ -66,64 +58,3 @@ def test_a_chat_nobody_spoke_in_leaves_nothing(windlass, project):
 def test_piped_it_ends_as_its_last_turn_did(windlass):
     done = windlass("chat", *MOCK, "--max-cost", "0", input="hi\n", code=1)
     assert "budget_exhausted" in done.stderr
-
-
-def test_tools_are_listed_and_changes_taken_back(windlass, module, project):
-    module(
-        "watch",
-        """
-        async def nothing(): "Do nothing."
-
-        def write(name, content):
-            given = {"path": name, "content": content}
-            return [{"name": "file_write", "arguments": given}]
-
-        w.llm_mock(text="", tool_calls=write("a.txt", "one"))
-        w.llm_mock(text="made it")
-        w.llm_mock(text="", tool_calls=write("b.txt", "two"))
-        w.llm_mock(text="made it too")
-    """,
-    )
-    given = ("-t", "watch:nothing", "-t", "file_write", "--session", "s")
-    lines = "/undo\n/tools\ngo\ngo on\n/undo 3\n/undo\n"
-    done = windlass("chat", *MOCK, *given, input=lines)
-    said = done.stderr
-    assert "there is nothing to take back" in said and "/undo takes back the last change" in said
-    assert "  file_write            workspace_write  Write a whole file" in said
-    assert '  undone  file_write(path="b.txt"' in said
-    assert (project / "a.txt").exists() and not (project / "b.txt").exists()
-    windlass("chat", *MOCK, *given, input="/undo all\n")
-    assert not (project / "a.txt").exists()
-
-
-def test_diff_stands_above_the_question(windlass, module, project, monkeypatch):
-    module(
-        "watch",
-        """
-        async def nothing(): "Do nothing."
-
-        edit = {"path": "a.txt", "old_string": "one", "new_string": "two"}
-        w.llm_mock(text="", tool_calls=[{"name": "file_edit", "arguments": edit}])
-        w.llm_mock(text="made it")
-    """,
-    )
-    (project / "a.txt").write_text("one\n")
-    (project / "windlass.toml").write_text(
-        '[agent]\napproval_policy = {rules = [{ask = "file_*"}]}\n'
-    )
-    given = ("-t", "watch:nothing", "-t", "file_edit", "--session", "s")
-    done = windlass("chat", *MOCK, *given, input="go\n", code=None)
-    assert "    -one\n    +two\n" in done.stderr and (project / "a.txt").read_text() == "one\n"
-
-
-def test_diff_is_shown_to_the_person_at_the_terminal():
-    class Yes:
-        def choose(self, _question: str, _answers: object) -> str:
-            return "yes"
-
-    paper = StringIO()
-    desk = ApprovalDesk(MemoryStore(), "s", ConsoleOutput(paper))
-    asked = PendingApproval("id", "s", "c", "file_edit", {}, "local", None, None, "rule")
-    asked = msgspec.structs.replace(asked, diff="--- a/x\n+++ b/x\n-\told\x1b[2J\n+\tnew")
-    assert desk.ask(asked, Yes()) == "yes"
-    assert paper.getvalue().endswith("    --- a/x\n    +++ b/x\n    -   old\n    +   new\n")

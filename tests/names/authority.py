@@ -22,8 +22,11 @@ FUNCTIONS: dict[str, str] = {
 
 # class -> its fields, properties and methods
 CLASSES: dict[str, str] = {
-    "Runtime": "store config resources tools roles models conversations audit audit_anchor",
+    "Runtime": "store config resources tools roles models conversations audit audit_anchor mcp_servers",
     "Caller": "user roles tenant local",
+    "McpServer": (
+        "name command args env cwd url headers auth allow deny timeout trust required sampling"
+    ),
     "EffectPlan": "id session_id caller effects status approved_by expires_at used_by expired",
     "PlannedEffect": "tool arguments call_id diff note asks",
     "UndoStep": "call_id tool arguments what why outcome detail undone_by",

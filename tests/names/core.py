@@ -105,6 +105,7 @@ ERRORS: dict[str, str] = {
     "StreamBroken": "ModelError",
     "BadReply": "ModelError",
     "ToolFailed": "WindlassError",
+    "McpError": "WindlassError",
     "BudgetExceeded": "WindlassError",
     "Aborted": "WindlassError",
     "OutputMissing": "WindlassError",
@@ -119,7 +120,7 @@ ERRORS: dict[str, str] = {
 }
 
 LOOP_OPTIONS = """
-    tools tool_format session_id store on_event abort loop_until_done persistent done_sentinel
+    mcp_servers tools tool_format session_id store on_event abort loop_until_done persistent done_sentinel
     max_iterations max_nudges nudge max_concurrent_tools token_budget llm_options eager_tools max_calls_per_reply
     policies model provider system caller deps budget max_resume_attempts closing_answer tool_timeout
     tool_result_max_bytes tool_arg_validation name run_id request_id conversation_id

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from windlass.agents.agent import Agent
     from windlass.engine.results import AgentResult
     from windlass.redaction.redactor import Redactor
-    from windlass.tools.tool import Tool
 
 GOOD = ("done", "idle")
 CANCELLED = ("cancelled", "cancelling")
@@ -95,11 +94,6 @@ class Work:
             plan = await match(self.store, chosen.options["plan"])
             self.chosen = chosen = chosen._replace(options={**chosen.options, "plan": plan})
         self._agent = make_agent(chosen, self.past, hint)
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """The tools of the agent, by name."""
-        return {} if self._agent is None else self._agent.plan.tools
 
     async def close(self) -> None:
         """Close everything."""

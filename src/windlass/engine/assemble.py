@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from windlass.engine.environment import current_environment
 from windlass.engine.features import build_policies, names_in
 from windlass.engine.limit_options import LimitOptions, with_profile
 from windlass.engine.model import (
@@ -182,6 +183,10 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     """Build the plan of runs with these options: a model, a frame, policies."""
     if system is not None and not (type(system) is str and system.isascii()):
         system = words("system", system)
+    if "mcp_servers" in values:
+        return import_module("windlass.engine.mcp.connector").build_unconnected(
+            values, system, door
+        )
     given, values = values, with_profile(values) if "profile" in values else values
     model_options = ModelOptions.read(values)
     model = resolve_model(model_options)
@@ -438,7 +443,10 @@ def _change_options(values: Values, system: str | None, door: str) -> ChangeOpti
         now = without_foreign_connection(now, values)
         if llm:
             now["llm_options"] = {**(ProviderOptions.read(now).llm_options or {}), **llm}
-        plan = as_begun(assemble(now, system_given, door), run.plan.metadata)
+        plan = assemble(now, system_given, door)
+        if plan.connect is not None:
+            plan = await plan.connect(current_environment())
+        plan = as_begun(plan, run.plan.metadata)
         plan.metadata = {**(plan.metadata or {}), CHANGED: True}
         await adopt(run, plan, "post_turn_callback")
 

@@ -71,6 +71,7 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
             question.ask,
             decision.reason,
             decision.scope,
+            one.content if isinstance(one, Allow) else None,
         )
     if run.redactor is not None:
         payload = run.redactor.value(payload)

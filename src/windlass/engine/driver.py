@@ -268,6 +268,8 @@ async def start(
     `reminders` are passed on by the run that delegates the task. A session whose last run is parked
     takes no prompt and stays as it is, unless what it waits for is to be discarded.
     """
+    if request.plan.connect is not None:
+        request = await connect_servers(request)
     plan, environment = request.plan, request.environment
     check_prices(plan, request.ledger or environment.ledger)
     home = request.check_store()
@@ -295,6 +297,18 @@ async def start(
     if session_id is None and type(home) is MemoryStore and MODE not in (plan.metadata or {}):
         begun.passing = home
     return begun
+
+
+async def connect_servers(request: RunRequest) -> RunRequest:
+    """Return the request with its plan completed by what its MCP servers offer."""
+    before = request.plan
+    if before.connect is None:
+        return request
+    plan = await before.connect(request.environment)
+    if before.inherited:
+        plan = plan.below(before.inherited)
+    plan.metadata = {**(before.metadata or {}), **(plan.metadata or {})}
+    return msgspec.structs.replace(request, plan=plan)
 
 
 async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:

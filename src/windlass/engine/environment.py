@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, Token, copy_context
@@ -45,6 +45,9 @@ from windlass.tools.tool import thread_depth
 if TYPE_CHECKING:
     from windlass.audit.seal import SealScheduler
     from windlass.engine.host_tools import HostTools
+    from windlass.mcp.client.connection import Connection
+    from windlass.mcp.client.pool import McpPool
+    from windlass.mcp.client.servers import McpServer
     from windlass.models.base import Model
     from windlass.models.registry.registry import ModelRegistry
     from windlass.resources.registry import Resources
@@ -73,7 +76,10 @@ class Environment:
         tools: Iterable[Any] | None = None,
         roles: Mapping[str, Any] | Callable[[Caller], Iterable[str]] | Roles | None = None,
         audit_anchor: AuditAnchor | None = None,
+        mcp_servers: object = None,
     ) -> None:
+        self._servers = None if mcp_servers is None else _check_servers(mcp_servers)
+        self._mcp: McpPool | None = None
         self._given_resources = None if resources is None else tuple(resources)
         self._given_tools = None if tools is None else tuple(tools)
         self._given_roles = roles
@@ -176,6 +182,34 @@ class Environment:
     def tools(self, caller: Caller | None = None) -> list[Tool]:
         """List the tools that the caller may call: verbs of resources, and those of `tools=`."""
         return self._host_tools.tools_for(caller)
+
+    @property
+    def mcp_servers(self) -> dict[str, McpServer]:
+        """The MCP servers of this Runtime, by name."""
+        return self._servers or {}
+
+    @property
+    def mcp(self) -> McpPool:
+        """The MCP servers that run, for this Runtime's own and for those of its runs."""
+        if self._mcp is None:
+            environ = os.environ if self._environ is None else self._environ
+            pool: McpPool = import_module("windlass.mcp.client.pool").McpPool(environ, self.redact)
+            self._mcp = pool
+        return self._mcp
+
+    async def connect_servers(self) -> None:
+        """Start the MCP servers of this Runtime, and offer their tools beside the others."""
+        if self._servers:
+            connector = import_module("windlass.engine.mcp.connector")
+            self._host_tools.set_server_tools(await connector.connect_host_tools(self))
+
+    async def release_servers(self, connections: Iterable[Connection]) -> None:
+        """End the servers that no run uses, unless a block of this Runtime keeps them."""
+        idle = self.mcp.release(connections)
+        if idle and not self._inside:
+            task = asyncio.get_running_loop().create_task(self.mcp.close(idle))
+            self.lingering.add(task)
+            task.add_done_callback(self.lingering.discard)
 
     @cached_property
     def audit_anchor(self) -> FileAnchor | Anchor | None:
@@ -360,7 +394,8 @@ class Environment:
     def after_fork(self) -> list[object]:
         """Reset threads and files in a forked child; return what is left behind."""
         left: list[object] = [*self._pools.values(), self._store, *self._opened.values()]
-        self._pools, self._store, self._keeper = {}, None, _UNKNOWN
+        left.append(self._mcp)
+        self._pools, self._store, self._keeper, self._mcp = {}, None, _UNKNOWN, None
         self._opened.clear()
         return left
 
@@ -376,6 +411,9 @@ class Environment:
         opened, self._opened = self._opened, {}
         keeper, self._keeper = self._keeper, _UNKNOWN
         pools, self._pools = self._pools, {}
+        servers, self._mcp = self._mcp, None
+        if servers is not None:
+            await servers.aclose()
         await self._seal_at_the_end(keeper, store)
         for one in opened.values():
             await one.aclose()
@@ -390,6 +428,15 @@ class Environment:
                 known = None if isinstance(store, MemoryStore) else self._new_keeper(store)
         if known is not None:
             await known.aclose()
+
+
+def _check_servers(given: object) -> dict[str, McpServer]:
+    module = import_module("windlass.mcp.client.servers")
+    found: Sequence[McpServer | str] = module.check_servers("mcp_servers", given)
+    for one in found:
+        if isinstance(one, str):
+            raise ConfigError(f"mcp_servers of a Runtime are entries, not the name {one!r}")
+    return {one.name: one for one in found if not isinstance(one, str)}
 
 
 _HERE: AbstractContextManager[None] = nullcontext()
@@ -438,6 +485,7 @@ for _name in (  # a filter does not see what child loggers log
     "windlass",
     "windlass.audit",
     "windlass.loop",
+    "windlass.mcp",
     "windlass.models",
     "windlass.server",
     "windlass.store",

@@ -39,6 +39,7 @@ class HostTools:
     ) -> None:
         self._scope, self._classes = scope, resources
         self._tools = [RoleTool(one, scope.roles) for one in as_tools(tools)]
+        self._server_tools: list[RoleTool] = []
 
     @cached_property
     def resources(self) -> Resources:
@@ -54,12 +55,18 @@ class HostTools:
         """Return the verbs of resources and the tools that the caller may call; None may call all."""
         found: list[Tool] = list(self.resources.tools(caller))
         # Also without roles: what is granted during a run holds for its next call.
-        found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
+        for one in (*self._tools, *self._server_tools):
+            if caller is None or one.refusal(caller) is None:
+                found.append(one)
         names = [tool.name for tool in found]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ConfigError(f"two tools of this Runtime are called {twice!r}; rename one")
         return found
+
+    def set_server_tools(self, tools: Sequence[Tool]) -> None:
+        """Take over what the MCP servers of the environment offer now."""
+        self._server_tools = [RoleTool(one, self._scope.roles) for one in tools]
 
     def _service(self, roles: Callable[[], Roles]) -> ResourceService:
         return ResourceService(self._scope.store, roles, self._scope.redactor)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.json_types import JsonObject
     from windlass.loop.abort import Abort
     from windlass.loop.policy import Policy
+    from windlass.mcp.client.servers import McpServer
     from windlass.messages import Message, ToolResult
     from windlass.models.base import Model
     from windlass.models.reasoning import Scale, Task
@@ -224,6 +225,12 @@ def take_loop_options(
     max_resume_attempts: int | None = 5,
     max_tokens: int | None = None,
     max_verify_attempts: int = 20,
+    mcp_servers: Mapping[str, object]
+    | Sequence[object]
+    | str
+    | os.PathLike[str]
+    | McpServer
+    | None = (),
     message_decorator: Callable[..., object] | None = None,
     messages: Sequence[object] | None = None,
     model: str | Model | None = None,
@@ -389,6 +396,12 @@ def take_turn_options(
     max_resume_attempts: int | None = 5,
     max_tokens: int | None = None,
     max_verify_attempts: int = 20,
+    mcp_servers: Mapping[str, object]
+    | Sequence[object]
+    | str
+    | os.PathLike[str]
+    | McpServer
+    | None = (),
     message_decorator: Callable[..., object] | None = None,
     messages: Sequence[object] | None = None,
     model: str | Model | None = None,
@@ -549,6 +562,12 @@ def take_generate_options(
     max_resume_attempts: int | None = 5,
     max_tokens: int | None = None,
     max_verify_attempts: int = 20,
+    mcp_servers: Mapping[str, object]
+    | Sequence[object]
+    | str
+    | os.PathLike[str]
+    | McpServer
+    | None = (),
     message_decorator: Callable[..., object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,
@@ -706,6 +725,12 @@ def take_agent_options(
     max_tokens: int | None = None,
     max_turns: int | None = None,
     max_verify_attempts: int = 20,
+    mcp_servers: Mapping[str, object]
+    | Sequence[object]
+    | str
+    | os.PathLike[str]
+    | McpServer
+    | None = (),
     message_decorator: Callable[..., object] | None = None,
     model_tier: str | None = None,
     mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None = {},
@@ -871,6 +896,12 @@ def take_changes(
     max_tokens: int | None = None,
     max_turns: int | None = None,
     max_verify_attempts: int = 20,
+    mcp_servers: Mapping[str, object]
+    | Sequence[object]
+    | str
+    | os.PathLike[str]
+    | McpServer
+    | None = (),
     message_decorator: Callable[..., object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,
@@ -1037,6 +1068,12 @@ def take_run_options(
     max_tokens: int | None = None,
     max_turns: int | None = None,
     max_verify_attempts: int = 20,
+    mcp_servers: Mapping[str, object]
+    | Sequence[object]
+    | str
+    | os.PathLike[str]
+    | McpServer
+    | None = (),
     message_decorator: Callable[..., object] | None = None,
     model: str | Model | None = None,
     model_tier: str | None = None,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.json_types import JsonObject
     from windlass.loop.abort import Abort
     from windlass.loop.policy import Policy
+    from windlass.mcp.client.servers import McpServer
     from windlass.messages import Message, ToolResult
     from windlass.models.base import Model
     from windlass.models.reasoning import Scale, Task
@@ -209,6 +210,7 @@ class LoopOptions(TypedDict, total=False):
     max_resume_attempts: int | None
     max_tokens: int | None
     max_verify_attempts: int
+    mcp_servers: Mapping[str, object] | Sequence[object] | str | os.PathLike[str] | McpServer | None
     message_decorator: Callable[..., object] | None
     messages: Sequence[object] | None
     model: str | Model | None
@@ -350,6 +352,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     max_tokens: int | None
     max_turns: int | None
     max_verify_attempts: int
+    mcp_servers: Mapping[str, object] | Sequence[object] | str | os.PathLike[str] | McpServer | None
     message_decorator: Callable[..., object] | None
     model_tier: str | None
     mounts: Mapping[str, Literal["read", "extend"]] | Sequence[str] | None
@@ -486,6 +489,7 @@ class RunKeywords(ProviderKeywords, total=False):
     max_tokens: int | None
     max_turns: int | None
     max_verify_attempts: int
+    mcp_servers: Mapping[str, object] | Sequence[object] | str | os.PathLike[str] | McpServer | None
     message_decorator: Callable[..., object] | None
     model: str | Model | None
     model_tier: str | None

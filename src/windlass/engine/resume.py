@@ -9,7 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from windlass.engine.decisions import answerers, must_be_open, post_decisions, take_answers
-from windlass.engine.driver import RunRequest, Start, check_prices, close_open_calls
+from windlass.engine.driver import (
+    RunRequest,
+    Start,
+    check_prices,
+    close_open_calls,
+    connect_servers,
+)
 from windlass.engine.limits import give_up, limits_of
 from windlass.engine.open_questions import check_not_discarded
 from windlass.engine.orphans import build_ledger_below, lower_seconds
@@ -58,7 +64,7 @@ async def resume_run(
         begun = state.run
         if begun is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
-        request = request.relocate(journal)
+        request = (await connect_servers(request)).relocate(journal)
         resumed, resumed_by = _check_caller(request, begun, journal, session_id, decisions)
         if decisions:
             check_not_discarded(journal.entries, decisions)

@@ -130,6 +130,7 @@ class Models:
         """
         if TYPE_CHECKING:
             take_generate_options(**options)
+        await self._environment.connect_servers()
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, dict(options))
         begun = await asked.begin(input, sinks_of(asked.on_event))
@@ -162,6 +163,7 @@ class Models:
         found = await read_continuation(
             self._environment, session_id, decisions, results, dict(options)
         )
+        await self._environment.connect_servers()
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, found.options, found)
         begun = await asked.go_on(sinks_of(asked.on_event))
@@ -183,6 +185,7 @@ class Models:
         found = await read_continuation(
             self._environment, session_id, decisions, results, dict(options)
         )
+        await self._environment.connect_servers()
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, found.options, found)
         async with aclosing(self._pieces(asked, asked.go_on)) as pieces:
@@ -202,6 +205,7 @@ class Models:
         """
         if TYPE_CHECKING:
             take_generate_options(**options)
+        await self._environment.connect_servers()
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, dict(options))
         pieces = self._pieces(asked, lambda sinks: asked.begin(input, sinks))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.json_types import JsonObject
     from windlass.loop.abort import Abort
     from windlass.loop.policy import Policy
+    from windlass.mcp.client.servers import McpServer
     from windlass.models.base import Model
     from windlass.models.reasoning import Scale, Task
     from windlass.policies.compaction.options import Compaction
@@ -111,6 +112,7 @@ class GenerateOpts(TypedDict, total=False):
     max_tokens: int | None
     max_tool_iterations: int
     max_verify_attempts: int
+    mcp_servers: Mapping[str, object] | Sequence[object] | str | os.PathLike[str] | McpServer | None
     message_decorator: Callable[..., object] | None
     model: str | Model | None
     model_tier: str | None

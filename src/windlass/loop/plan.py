@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +33,7 @@ class Plan:
 
     __slots__ = (
         "concurrency",
+        "connect",
         "deliberates",
         "denied",
         "digest",
@@ -84,6 +85,8 @@ class Plan:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
         self.role, self.denied, self.watchers = role, denied, tuple(watchers)
         self.policies = tuple(policies)
+        # completes the plan once servers have said which tools they have; mostly there is none
+        self.connect: Callable[[Any], Awaitable[Plan]] | None = None
         self.inherited: tuple[Policy[Any], ...] = ()  # those of its policies that are of a parent
         # returns the plan for the workspace of a session; None for agents that use none
         self.relocate: Callable[[Plan, Sequence[JournalEntry]], Plan] | None = None
@@ -113,7 +116,8 @@ class Plan:
         )
         other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
-        other.inherited, other.relocate = self.inherited, self.relocate
+        other.inherited, other.connect = self.inherited, self.connect
+        other.relocate = self.relocate
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
         other.resume_attempts = self.resume_attempts
@@ -130,6 +134,14 @@ class Plan:
             if (held := policy.for_child(parent)) is not None
         ]
         return self.below(above) if above else self
+
+    def beside(self, policy: Policy[Any]) -> Plan:
+        """Return the same plan with one more policy, after its own."""
+        other = self.of(self.model)
+        other.policies = (*self.policies, policy)
+        other.moments = moments_of(other.policies)
+        other.deliberates = other.moments.deliberates
+        return other
 
     def below(self, policies: Sequence[Policy[Any]]) -> Plan:
         """Return the same plan with these policies of a parent before its own."""

@@ -218,6 +218,9 @@ class Standing:
         match entry:
             case ToolDecided(call_id=call_id, action="ask"):
                 self.asked[call_id] = entry
+                # Asked in the middle of the call: it is decided again, and made again.
+                self.decided.pop(call_id, None)
+                self.intended.pop(call_id, None)
             case ToolDecided(call_id=call_id):
                 self.decided[call_id] = entry
                 self.asked.pop(call_id, None)

@@ -5,14 +5,15 @@ Whoever gives an answer gives it once, so it is on the record before it is used.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
 from windlass.access.caller import Caller, is_host
 from windlass.errors import ConfigError, InvalidAnswer, nearest, safe_repr
 from windlass.events.receipts import takes_session_answer
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_mapping
 from windlass.messages import ToolResult
 from windlass.tools.result import answer
 
@@ -25,7 +26,8 @@ class Allow:
 
     `by` is the `Caller` who approves; without it, whoever resumes. `scope="session"` also answers
     later questions: of flow control about the same targets of the tool, and of a tool that requires
-    approval about all its calls.
+    approval about all its calls. `content` answers the question of an MCP server, in
+    the form that it asks for.
     """
 
     allowed = True
@@ -36,8 +38,10 @@ class Allow:
         ask: str | None = None,
         reason: str | None = None,
         scope: AnswerScope = "once",
+        content: Mapping[str, Any] | None = None,
     ) -> None:
         self.by, self.ask, self.reason = check_by(by), ask, reason
+        self.content = check_content(content)
         self.scope: AnswerScope = check_scope(scope)
 
 
@@ -66,6 +70,19 @@ def check_by(by: object) -> Caller | None:
     if by is not None and not isinstance(by, Caller):
         raise ConfigError(f"by is who answers, a Caller such as Caller('bea'), not {safe_repr(by)}")
     return by
+
+
+def check_content(content: object) -> JsonObject | None:
+    """Check that the content of an answer is a dict that JSON can hold."""
+    if content is None:
+        return None
+    if not is_mapping(content):
+        raise InvalidAnswer(f"the content of an answer is a dict, not {safe_repr(content)}")
+    try:
+        msgspec.json.encode(content)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidAnswer(f"the content of an answer is plain data: {error}") from None
+    return dict(content)
 
 
 def check_scope(scope: object) -> AnswerScope:
@@ -153,10 +170,16 @@ def answer_as_data(
     ask: str | None,
     reason: str | None = None,
     scope: str | None = None,
+    content: JsonObject | None = None,
 ) -> JsonObject:
     """Return an answer as it is posted; the host need not name anybody."""
     answer: JsonObject = {"action": "allow" if allowed else "deny", "reason": reason}
-    more = (("by", by), ("ask", ask), ("scope", scope if scope == "session" else None))
+    more = (
+        ("by", by),
+        ("ask", ask),
+        ("scope", scope if scope == "session" else None),
+        ("content", content),
+    )
     return {**answer, **{name: value for name, value in more if value is not None}}
 
 

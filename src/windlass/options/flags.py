@@ -113,6 +113,13 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
         begins=True,
     ),
     CommandFlag(
+        "mcp_servers",
+        ("--mcp",),
+        "MCP servers: an mcp.json as editors write it. May be repeated.",
+        metavar="FILE",
+        repeats=True,
+    ),
+    CommandFlag(
         "plan",
         ("--plan",),
         "The approved plan whose effects the run does. Anything else parks the run.",

@@ -35,6 +35,7 @@ from windlass.loop.resume_input import (
     Decision,
     answer_as_data,
     check_by,
+    check_content,
     check_scope,
     check_session_answer,
     decision_of,
@@ -112,15 +113,17 @@ async def approve(
     by: Caller | None = None,
     reason: str | None = None,
     scope: AnswerScope = "once",
+    content: Mapping[str, Any] | None = None,
     store: Address | None = None,
 ) -> None:
     """Approve one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
 
     `by` is who answers; None: the host. `reason` is recorded. `scope="session"` also approves later
     calls on the same targets, for questions of flow control. Raises `AlreadyAnswered` if somebody
-    answered before, and `NoSuchApproval` for an unknown id.
+    answered before, and `NoSuchApproval` for an unknown id. `content` is what an MCP
+    server asks for.
     """
-    await answer(ids, True, by=by, reason=reason, scope=scope, store=store)
+    await answer(ids, True, by=by, reason=reason, scope=scope, content=content, store=store)
 
 
 async def deny(
@@ -145,13 +148,14 @@ async def answer(
     name: str | None = None,
     reason: str | None = None,
     scope: AnswerScope = "once",
+    content: Mapping[str, Any] | None = None,
     store: Address | None = None,
 ) -> None:
     """Answer questions; `name` is recorded where the host answers for somebody.
 
     All are looked at before any is answered, and those of one session are answered wholly or not at all.
     """
-    by, scope = check_by(by), check_scope(scope)
+    by, scope, filled = check_by(by), check_scope(scope), check_content(content)
     environment, home, _ = SessionScope.current(store, by)
     waiting = await approvals(home, caller=by)
     chosen = [find_approval(one, waiting) for one in dict.fromkeys(ids)]
@@ -165,7 +169,8 @@ async def answer(
     for session_id in dict.fromkeys([one.session_id for one in chosen]):
         asked = {one.call_id: one for one in chosen if one.session_id == session_id}
         payload = {
-            call: answer_as_data(allowed, who, one.id, reason, scope) for call, one in asked.items()
+            call: answer_as_data(allowed, who, one.id, reason, scope, filled)
+            for call, one in asked.items()
         }
         try:
             await home.post(session_id, "decision", environment.redact(payload))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -20,17 +20,12 @@ from windlass.cli.session_run import Work, leave
 from windlass.cli.views import Terminal, view_for
 from windlass.errors import nearest
 from windlass.events import Replied
-from windlass.sessions import undo as session_undo
 from windlass.sessions.api import agent_session_reset
-from windlass.sessions.effects import UndoStep
-from windlass.toolbox.names import BUILTIN_NAMES
 
 _HELP = {
     "/help": "this list",
     "/session": "the session's id, and how to come back to it",
     "/cost": "what the session has used so far",
-    "/tools": "the tools of the agent, and what each may do",
-    "/undo": "take back the last change; /undo all takes back every one",
     "/reset": "forget what was said; the record stays",
     "/exit": "leave (so does Ctrl-D)",
 }
@@ -132,8 +127,6 @@ class _Chat:
             "/session": self.session,
             "/cost": lambda: self.runner.run(self.cost()),
             "/reset": lambda: self.runner.run(self.reset()),
-            "/tools": self.tools,
-            "/undo": lambda: self.runner.run(self.undo(line.split()[1:])),
         }
         if name in ("/exit", "/quit"):
             return False
@@ -147,48 +140,6 @@ class _Chat:
     def help(self) -> None:
         for name, what in _HELP.items():
             self.paper.line((f"  {name:<10}", "bold"), what)
-
-    def tools(self) -> None:
-        """List the tools of the agent."""
-        for tool in self.work.tools.values():
-            level = str(tool.annotations.get("side_effect_level") or tool.effect)
-            what = words.one_line(tool.spec.description, 90)
-            self.paper.line((f"  {words.one_line(tool.name):<22}", "bold"), f"{level:<16} {what}")
-        if not self.work.tools:
-            self.paper.line("the agent has no tools; give some with --tools")
-
-    async def undo(self, asked: Sequence[str]) -> None:
-        """Take back the newest change that can be taken back, or all of them."""
-        if asked not in ([], ["all"]):
-            self.paper.line("/undo takes back the last change, /undo all every one")
-            return
-        steps = [] if self.work.fresh else await self._undo_steps(None)
-        open_ones = [one for one in steps if one.undone_by is None and one.why is None]
-        if not open_ones:
-            self.paper.line("there is nothing to take back")
-        for one in open_ones if asked else open_ones[:1]:
-            for done in await self._undo_steps(one.call_id):
-                call = words.shown_call(done.tool, done.arguments, 80)
-                good = done.outcome == "ok"
-                told = words.one_line(done.detail or done.why or done.what or "", 200)
-                self.paper.line(
-                    ("  undone  " if good else "  not undone  ", "green" if good else "red"),
-                    f"{call}  ",
-                    (told, "dim"),
-                )
-                if not good:
-                    return  # what came before it rests on it
-
-    async def _undo_steps(self, call_id: str | None) -> list[UndoStep]:
-        """Undo one call, or list all effects of the session without one."""
-        # Built-in tools by name: they are built for the workspace of the session.
-        known = [name if name in BUILTIN_NAMES else tool for name, tool in self.work.tools.items()]
-        session_id, store = self.work.session_id, self.work.store
-        if call_id is None:
-            return await session_undo.undoable(session_id, tools=known, store=store)
-        return await session_undo.undo(
-            session_id, call_id, tools=known, name="the operator", store=store
-        )
 
     def session(self) -> None:
         self.paper.line(self.work.session_id)

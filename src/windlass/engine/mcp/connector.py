@@ -1,0 +1,119 @@
+"""Plans of runs with MCP servers: completed when the servers have said which tools they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from windlass.engine.assemble import assemble
+from windlass.engine.environment import Environment
+from windlass.engine.tool_options import ToolOptions
+from windlass.errors import ConfigError, nearest
+from windlass.loop.lifecycle import adopt
+from windlass.loop.plan import Plan
+from windlass.loop.run import Run
+from windlass.mcp.client.pool import Connected
+from windlass.mcp.client.servers import McpServer
+from windlass.mcp.client.tools import build_tools
+from windlass.options.group import Values
+from windlass.options.index import GROUPS
+from windlass.policies.approval import ApprovalOptions
+from windlass.policies.mcp.options import McpOptions
+from windlass.policies.mcp.policy import McpServers
+from windlass.policies.preview.mode import as_begun
+from windlass.toolbox.options import WorkspaceOptions
+from windlass.tools.function import as_tools
+from windlass.tools.tool import Tool
+
+#: Modules whose options do not look at tools, so that a plan can be made before they are known.
+_EARLY: Final = frozenset({"engine.model_options", "engine.limit_options", "engine.run_options"})
+
+
+def build_unconnected(values: Values, system: str | None, door: str) -> Plan:
+    """Build the plan of runs whose servers are not asked yet: its model, its limits."""
+    servers = McpOptions.read(values).mcp_servers
+    rest = {name: value for name, value in values.items() if name != "mcp_servers"}
+    if not servers:
+        return assemble(rest, system, door)
+    early = {
+        name: value
+        for name, value in rest.items()
+        if GROUPS.get(name, "engine.model_options").partition(":")[0] in _EARLY
+        and name not in ("policies", "tool_choice")
+    }
+    plan = assemble(early, system, door)
+    plan = plan.of(plan.model)  # never one that other agents share
+    plan.connect = Connector(servers, rest, system, door).connect
+    return plan
+
+
+class Connector:
+    """Completes the plans of one agent, in any Runtime."""
+
+    def __init__(
+        self, servers: Sequence[McpServer | str], values: Values, system: str | None, door: str
+    ) -> None:
+        self._servers, self._values, self._system, self._door = servers, values, system, door
+        self._place = WorkspaceOptions.read(values)
+        self._known: WeakKeyDictionary[Environment, tuple[object, Plan]] = WeakKeyDictionary()
+
+    async def connect(self, environment: Environment) -> Plan:
+        """Start the servers, or use those that run, and build the plan with their tools."""
+        folder = self._place.anchor
+        servers = resolve_servers(self._servers, environment)
+        connected = await environment.mcp.connect(servers, folder)
+        state = (connected.state, connected.missing)
+        known = self._known.get(environment)
+        if known is not None and known[0] == state:
+            return known[1].of(known[1].model)
+        plan = self._build(connected, environment)
+        self._known[environment] = (state, plan)
+        return plan.of(plan.model)
+
+    def _build(self, connected: Connected, environment: Environment) -> Plan:
+        roots = (self._place.anchor, *self._place.resolve_mounts())
+        given = ToolOptions.read(self._values).tools
+        tools: list[object] = [*(given or ()), *build_tools(connected.connections, roots)]
+        values = {**self._values, "tools": tools}
+        plan = assemble(values, self._system, self._door)
+        rules = ApprovalOptions.read(values).approval_policy
+
+        async def adopt_changes(run: Run) -> None:
+            changed = await self.connect(environment)
+            await adopt(run, as_begun(changed, run.plan.metadata), "mcp_servers")
+
+        policy = McpServers(
+            connected,
+            adopt_changes,
+            environment.release_servers,
+            environment.mcp.hold,
+            None if rules is None else rules.request_permission,
+        )
+        return plan.beside(policy)
+
+
+def resolve_servers(
+    servers: Sequence[McpServer | str], environment: Environment
+) -> list[McpServer]:
+    """Return the entries, with names replaced by the Runtime's servers of that name."""
+    found: list[McpServer] = []
+    for one in servers:
+        if isinstance(one, McpServer):
+            found.append(one)
+            continue
+        known = environment.mcp_servers
+        if one not in known:
+            raise ConfigError(
+                f"mcp_servers names {one!r}, which no server of the Runtime is{nearest(one, known)}"
+            )
+        found.append(known[one])
+    return found
+
+
+async def connect_host_tools(environment: Environment) -> list[Tool]:
+    """Start the servers of a Runtime and return their tools, for its registry."""
+    place = WorkspaceOptions()
+    servers = list(environment.mcp_servers.values())
+    connected = await environment.mcp.connect(servers, place.anchor)
+    return list(as_tools(build_tools(connected.connections, (place.anchor,))))

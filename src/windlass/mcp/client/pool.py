@@ -1,0 +1,123 @@
+"""The servers of one Runtime: each is started once, shared by the runs, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.errors import ConfigError, McpError
+from windlass.mcp.client.servers import McpServer
+
+if TYPE_CHECKING:
+    from windlass.mcp.client.connection import Connection
+
+log = logging.getLogger("windlass.mcp")
+
+
+class Unavailable(msgspec.Struct, frozen=True):
+    """A server that did not start, where a run may go on without it."""
+
+    server: str
+    problem: str
+
+
+class Connected(msgspec.Struct, frozen=True):
+    """The servers of a run, in order, and those that did not start."""
+
+    connections: tuple[Connection, ...] = ()
+    missing: tuple[Unavailable, ...] = ()
+
+    @property
+    def state(self) -> tuple[tuple[str, int], ...]:
+        """What tells one state of all lists from another."""
+        return tuple([(one.server.name, one.listing.number) for one in self.connections])
+
+
+class McpPool:
+    """The connections of a Runtime, by event loop, entry and workspace."""
+
+    def __init__(self, environ: Mapping[str, str], clean: Callable[[str], str]) -> None:
+        self._environ, self._clean = environ, clean
+        self._open: dict[tuple[object, ...], Connection] = {}
+        self._users: dict[int, int] = {}
+
+    async def connect(self, servers: Sequence[McpServer], folder: str) -> Connected:
+        """Start the servers side by side, or use those that run; raise for one that is required."""
+        if not servers:
+            return Connected()
+        connections = [self._connection(server, folder) for server in servers]
+        starts = [asyncio.ensure_future(one.refresh()) for one in connections]
+        try:
+            await asyncio.wait(starts)
+        except BaseException:
+            for start in starts:
+                start.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
+            raise
+        found: list[Connection] = []
+        missing: list[Unavailable] = []
+        for one, start in zip(connections, starts, strict=True):
+            error = start.exception()
+            if error is None:
+                found.append(one)
+            elif one.server.required or not isinstance(error, McpError):
+                raise error
+            else:
+                log.warning("%s", error)
+                missing.append(Unavailable(one.server.name, error.problem))
+        return Connected(tuple(found), tuple(missing))
+
+    def _connection(self, server: McpServer, folder: str) -> Connection:
+        loop = asyncio.get_running_loop()
+        key = (id(loop), msgspec.json.encode(server, order="deterministic"), folder)
+        found = self._open.get(key)
+        if found is None or found.closed:
+            try:
+                module = import_module("windlass.mcp.client.connection")
+            except ModuleNotFoundError as error:
+                if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "httpx2"):
+                    raise
+                raise ConfigError(
+                    "MCP servers need the SDK: pip install 'windlass[mcp]'"
+                ) from error
+            found = self._open[key] = module.Connection(server, self._environ, folder, self._clean)
+        assert found is not None
+        return found
+
+    def hold(self, connections: Iterable[Connection]) -> None:
+        """Count a run that uses these."""
+        for one in connections:
+            self._users[id(one)] = self._users.get(id(one), 0) + 1
+
+    def release(self, connections: Iterable[Connection]) -> list[Connection]:
+        """Count a run that has ended; return the connections that nobody uses any more."""
+        idle: list[Connection] = []
+        for one in connections:
+            left = self._users.get(id(one), 1) - 1
+            if left > 0:
+                self._users[id(one)] = left
+            else:
+                self._users.pop(id(one), None)
+                idle.append(one)
+        return idle
+
+    async def close(self, connections: Iterable[Connection]) -> None:
+        """End these servers, side by side, and forget them."""
+        chosen = list(connections)
+        self._open = {key: one for key, one in self._open.items() if one not in chosen}
+        await asyncio.gather(*[one.close() for one in chosen])
+
+    async def aclose(self) -> None:
+        """End all servers of this event loop; those of others end with their loops."""
+        here = id(asyncio.get_running_loop())
+        mine = [one for key, one in self._open.items() if key[0] == here]
+        others = [one for key, one in self._open.items() if key[0] != here]
+        self._open = {}
+        for one in others:
+            one.kill()
+        await self.close(mine)

@@ -1,0 +1,243 @@
+"""A server process and its standard streams, as a transport of the SDK.
+
+The SDK's own transport reads a message of any size and copies it for each part that arrives, writes the
+server's errors to ours, and leaves the server alive when this process is killed. This one does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+
+from windlass.mcp.client.servers import McpServer
+
+log = logging.getLogger("windlass.mcp")
+
+MOST_BYTES: Final = 16 << 20  # of one message
+_PART: Final = 1 << 16
+_GRACE: Final = 2.0  # seconds for a server to end once its input is closed
+_GUARD: Final = str(Path(__file__).with_name("guard.py"))
+_ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")\s*[,}]')
+_TAIL_LINES: Final = 20
+_LOGGED_PER_MINUTE: Final = 200  # lines of a server's standard error
+
+
+class ErrorLog:
+    """The standard error of a server: its last lines, and the log with a limit on lines."""
+
+    def __init__(self, server: str, clean: Callable[[str], str]) -> None:
+        self.server, self.lines = server, deque[str](maxlen=_TAIL_LINES)
+        self._clean, self._left, self._since = clean, _LOGGED_PER_MINUTE, 0.0
+
+    @property
+    def tail(self) -> str:
+        """The last lines, without secrets."""
+        return "\n".join(self.lines)
+
+    def add(self, line: str, now: float) -> None:
+        """Take a line; beyond the limit of a minute it is kept for the tail, and not logged."""
+        line = self._clean(line[:2000])
+        self.lines.append(line)
+        if now - self._since > 60:
+            self._since, self._left = now, _LOGGED_PER_MINUTE
+        self._left -= 1
+        if self._left > 0:
+            log.info("%s: %s", self.server, line)
+        elif self._left == 0:
+            log.warning(
+                "%s: writes too much to its standard error; the rest of it is left out", self.server
+            )
+
+
+class Process:
+    """A running server: its streams, its guard, and the line whose end ends it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, lifeline: int) -> None:
+        self.process, self._lifeline = process, lifeline
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stderr is not None
+        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
+
+    @property
+    def pid(self) -> int:
+        """The process id of the guard."""
+        return self.process.pid
+
+    def kill(self) -> None:
+        """Let the guard end the server and all that it started; may be called at any time."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    async def end(self) -> None:
+        """Close the server's input, wait a moment, then have it ended."""
+        try:
+            with suppress(OSError):
+                self.stdin.close()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.process.wait(), _GRACE)
+        finally:
+            self.kill()
+        await self.process.wait()
+
+
+async def start_process(server: McpServer, environment: Mapping[str, str], folder: str) -> Process:
+    """Start the command of a server below its guard."""
+    ours, theirs = os.pipe()[::-1]  # the guard reads, we hold the end that is written to
+    os.set_inheritable(theirs, True)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", _GUARD, str(theirs), server.command or "", *server.args),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(environment),
+            cwd=server.cwd or folder,
+            start_new_session=True,
+            pass_fds=(theirs,),
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return Process(process, ours)
+
+
+@asynccontextmanager
+async def open_stdio(
+    process: Process, errors: ErrorLog, on_end: Callable[[], None]
+) -> AsyncGenerator[TransportStreams]:
+    """Exchange messages with a server that is running; its end is the end of the transport."""
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    tasks = [
+        asyncio.create_task(_read_messages(process, incoming, on_end)),
+        asyncio.create_task(_write_messages(process, outgoing)),
+        asyncio.create_task(_read_errors(process, errors)),
+    ]
+    try:
+        yield read, write
+    finally:
+        read.close()
+        write.close()
+        try:
+            await process.end()
+        finally:
+            process.kill()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            incoming.close()
+            outgoing.close()
+
+
+async def _read_messages(
+    process: Process,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    on_end: Callable[[], None],
+) -> None:
+    lines = LineBuffer()
+    try:
+        while part := await process.stdout.read(_PART):
+            for line in lines.feed(part):
+                await incoming.send(line)
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+        while await process.stdout.read(_PART):  # a server that cannot write does not end
+            pass
+    finally:
+        incoming.close()
+        on_end()
+
+
+class LineBuffer:
+    """Parts of the output as messages; one that is too large becomes the error of its request."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._parts: list[bytes] = []
+        self._size, self._most = 0, most
+        self._head, self._tail = b"", b""
+
+    def feed(self, part: bytes) -> list[SessionMessage | Exception]:
+        """Take the next part; return the messages that are complete."""
+        *ends, rest = part.split(b"\n")
+        found: list[SessionMessage | Exception] = []
+        for end in ends:
+            self._add(end)
+            message = self._finish()
+            if message is not None:
+                found.append(message)
+        self._add(rest)
+        return found
+
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size <= self._most:
+            self._parts.append(part)
+            return
+        if self._parts:
+            self._head = b"".join(self._parts)[:512]
+            self._parts = []
+        self._tail = (self._tail + part)[-512:]
+
+    def _finish(self) -> SessionMessage | Exception | None:
+        size, data, head, tail = self._size, b"".join(self._parts), self._head, self._tail
+        self._parts, self._size, self._head, self._tail = [], 0, b"", b""
+        if size > self._most:
+            return _refuse_message(size, self._most, head, tail)
+        if not data.strip():
+            return None
+        try:
+            return SessionMessage(types.jsonrpc_message_adapter.validate_json(data, by_name=False))
+        except ValueError as error:
+            log.warning("a message that is no JSON-RPC: %s", str(error).splitlines()[0])
+            return error
+
+
+def _refuse_message(size: int, most: int, head: bytes, tail: bytes) -> SessionMessage | Exception:
+    """Build the error for a message that is too large, for the request that it answers if known."""
+    words = f"the answer is larger than {most >> 20} MB ({size:,} bytes)"
+    found = _ID.search(head) or _ID.search(tail)
+    if found is None:
+        return ValueError(words)
+    number = found[1].decode()
+    number_or_text = number.strip('"') if number.startswith('"') else int(number)
+    error = types.ErrorData(code=types.INTERNAL_ERROR, message=words)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number_or_text, error=error))
+
+
+async def _write_messages(
+    process: Process, outgoing: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
+    with suppress(OSError):  # it has ended: whoever waits hears it from the reader
+        async for message in outgoing:
+            data = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(data.encode() + b"\n")
+            await process.stdin.drain()
+
+
+async def _read_errors(process: Process, errors: ErrorLog) -> None:
+    clock = asyncio.get_running_loop().time
+    rest = b""
+    while part := await process.stderr.read(_PART):
+        *lines, rest = (rest + part).split(b"\n")
+        rest = rest[-4096:]
+        for line in lines:
+            if line.strip():
+                errors.add(line.decode(errors="replace").rstrip(), clock())
+    if rest.strip():
+        errors.add(rest.decode(errors="replace").rstrip(), clock())
