@@ -105,6 +105,8 @@ def test_the_package_runs_as_a_module():
         "config check",
         "demo",
         "doctor",
+        "mcp",
+        "mcp serve",
     ],
 )
 def test_every_command_explains_itself(windlass, command: str):
@@ -112,7 +114,7 @@ def test_every_command_explains_itself(windlass, command: str):
     assert done.stdout.startswith(f"Usage: windlass {command}".rstrip())
 
 
-GROUPS = ("sessions", "approvals", "plan", "audit", "config")
+GROUPS = ("sessions", "approvals", "plan", "audit", "mcp", "config")
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ LINES: Final = (
     Line("config check", few=True),
     Line("demo"),
     Line("doctor --json", few=True),
+    Line("mcp serve shop:nothing"),
     Line("sessions prune --older-than 30d"),
     Line("sessions prune"),
     Line("sessions delete s --yes"),

@@ -202,4 +202,5 @@ COMMANDS = (
     "audit seal",
     "undo",
     "doctor",
+    "mcp serve",
 )

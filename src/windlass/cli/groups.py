@@ -157,7 +157,7 @@ class _Mcp(LazyGroup):
     table = {
         "serve": (
             "windlass.cli.mcp.serve:serve",
-            "Serve tools, agents and resources to MCP clients, over stdio or HTTP.",
+            "Serve an application to MCP clients: a McpService, a Runtime, an Agent, or tools.",
         ),
     }
 

@@ -75,7 +75,7 @@ class OpenCall:
         self._answers: dict[str, Answer] = {}
         self._answered: asyncio.Future[None] | None = None
         self._changed = asyncio.Event()
-        self._outbox: list[types.ServerNotification] = []
+        self._outbox: list[Callable[[Context], Awaitable[None]]] = []
         self._steps = 0
         self._ctx: Context | None = None
         self._levels: frozenset[str] = frozenset()
@@ -119,8 +119,8 @@ class OpenCall:
         await self._changed.wait()
         self._changed.clear()
         outbox, self._outbox = self._outbox, []
-        for notification in outbox:
-            await self._ctx.session.send_notification(notification, self._ctx.request_id)
+        for send in outbox:
+            await send(self._ctx)
 
     def wake(self, _task: object = None) -> None:
         """Let the request look again."""
@@ -192,7 +192,8 @@ class OpenCall:
         """Send a log message, if the client wants this level."""
         if level in self._levels:
             params = types.LoggingMessageNotificationParams(level=level, data=data)
-            self._send(types.LoggingMessageNotification(params=params))
+            message = types.LoggingMessageNotification(params=params)
+            self._send(lambda ctx: ctx.session.send_notification(message, ctx.request_id))
 
     def miss(self, ability: Ability) -> None:
         """Note that the call needs what the client does not offer."""
@@ -200,25 +201,13 @@ class OpenCall:
 
     def report(self, progress: object) -> None:
         """Send the progress of the tool: a number, a text, or a dict of progress, total and message."""
-        token = (
-            None
-            if self._ctx is None or not self._ctx.meta
-            else self._ctx.meta.get("progress_token")
-        )
-        if token is None:
-            return
         amount, total, message = _parse_progress(progress)
         self._steps += 1
-        params = types.ProgressNotificationParams(
-            progress_token=token,
-            progress=self._steps if amount is None else amount,
-            total=total,
-            message=message,
-        )
-        self._send(types.ProgressNotification(params=params))
+        done = float(self._steps) if amount is None else amount
+        self._send(lambda ctx: ctx.session.report_progress(done, total, message))
 
-    def _send(self, notification: types.ServerNotification) -> None:
-        self._outbox.append(notification)
+    def _send(self, send: Callable[[Context], Awaitable[None]]) -> None:
+        self._outbox.append(send)
         self._changed.set()
 
 

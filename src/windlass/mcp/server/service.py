@@ -14,6 +14,8 @@ from windlass.mcp.server.catalog import Catalog, McpResource
 from windlass.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
     from windlass.generate.keywords import GenerateOpts
     from windlass.mcp.server.http import HttpApp
     from windlass.server.generate import Identify
@@ -50,6 +52,10 @@ class _Assembly(Protocol):
         body_timeout: float,
     ) -> HttpApp:
         """Build the ASGI app."""
+        ...
+
+    def assemble_server(self, service: McpService, caller: Caller | None) -> Server[JsonObject]:
+        """Build the SDK's server."""
         ...
 
     async def serve_app(self, app: HttpApp, host: str, port: int) -> None:
@@ -142,6 +148,11 @@ class McpService:
             max_body_bytes=max_body_bytes,
             body_timeout=body_timeout,
         )
+
+    def build_server(self, caller: Caller | None = None) -> Server[JsonObject]:
+        """Build the SDK's own server, for its clients in the same process: `Client(service.build_server())`."""
+        who = caller or self.caller or Caller.local()
+        return _load_assembly().assemble_server(self, who)
 
     async def serve_http(
         self,
