@@ -316,7 +316,9 @@ async def test_mcp_server_serves_an_agent_as_a_tool(era: str) -> None:
     """An agent takes a task; its own calls run in the caller's name; its failure shows no provider's text."""
     helper = w.Agent(scripted(call("add", a=2, b=3), "It is 5."), name="helper", tools=[add])
     broken = w.Agent(
-        scripted(ModelError("upstream 10.0.0.7 said no")), name="broken", llm_caller=w.with_retry(max_attempts=1)
+        scripted(ModelError("upstream 10.0.0.7 said no")),
+        name="broken",
+        llm_caller=w.with_retry(max_attempts=1),
     )
     async with w.Runtime(roles={"clerk": ["tool.helper", "tool.broken"]}) as scope:
         service = McpService(scope, agents=[helper, broken])
