@@ -406,7 +406,7 @@ async def test_mcp_server_reads_rows_of_exported_resources(era: str) -> None:
 
 
 @mcp_prompt
-def review(path: str) -> list[object]:
+def review(path: str) -> list[str | w.Message]:
     """Review a file."""
     return [f"Review {path}.", w.Message("assistant", "Gladly.")]
 
