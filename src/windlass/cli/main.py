@@ -62,7 +62,7 @@ _COMMANDS = {
     "config": ("windlass.cli.groups:config", "Show or check the settings that apply here."),
     "demo": (
         "windlass.cli.demo.show:demo",
-        "Show a refund that survives SIGKILL: offline, no key.",
+        "Show runs that survive SIGKILL: offline, no key.",
     ),
 }
 DEBUG = "windlass.debug"

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from windlass import seams
 from windlass.messages import ToolResult
 from windlass.toolbox.options import Sandbox
 from windlass.toolbox.output import CappedOutput
@@ -114,6 +115,7 @@ class BashTools:
             started = await session.start(command, output.hear, cwd)
         except SandboxFailed as error:
             raise Retry(str(error)) from None
+        seams.point("bash.started")
         try:
             ended = await wait_until(started, timeout)
         finally:

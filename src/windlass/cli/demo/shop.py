@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -134,7 +134,10 @@ def _euros(cents: int) -> str:
 # --------------------------------------------------------------------------- the model
 
 
-_SCRIPT: tuple[tuple[str, str, JsonObject], ...] = (
+#: What the model says, the tool it calls, and the arguments; turn by turn.
+Script: TypeAlias = tuple[tuple[str, str, JsonObject], ...]
+
+_SCRIPT: Script = (
     ("I look at the order first.", "look_up_order", {"order": "A-1042"}),
     ("A kettle for 59.90 EUR. I refund it.", "refund", {"order": "A-1042", "cents": 5990}),
     (
@@ -157,13 +160,14 @@ class ScriptedModel(Model):
 
     provider, name = "scripted", "shop-assistant"
 
-    def __init__(self, pace: float = 0.0) -> None:
+    def __init__(self, pace: float = 0.0, script: Script = _SCRIPT) -> None:
         self.pace = pace  # seconds between words, for the viewer
+        self.script = script
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Stream the next line, word by word."""
         spoken = sum(1 for message in request.messages if message.role == "assistant")
-        text, name, arguments = _SCRIPT[spoken]
+        text, name, arguments = self.script[spoken]
         await seams.sleep(THINKING)
         for number, word in enumerate(text.split(" ")):
             emit(TextDelta(f" {word}" if number else word))

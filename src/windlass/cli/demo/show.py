@@ -18,10 +18,11 @@ import msgspec
 
 from windlass.cli import timeline
 from windlass.cli.console import out
+from windlass.cli.demo.coding import CodingStory
+from windlass.cli.demo.scene import PACE, build_scene
 from windlass.cli.demo.shop import SESSION, Shop
 from windlass.cli.main import debug_option
 from windlass.cli.text import count, to_program
-from windlass.cli.views import Plain
 from windlass.events import Event, ToolResulted
 from windlass.store import open_store
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
     from windlass.cli.timeline import TimedEntry
 
-PACE = 0.025  # seconds between the model's words, on a terminal
 DEATHS = {
     "before-commit": "SIGKILL, with the refund inserted and not committed",
     "after-commit": "SIGKILL, with the commit done and the run not yet told",
@@ -46,11 +46,16 @@ NAIVE_DEATHS = DEATHS | {
 @click.option(
     "--naive", is_flag=True, help="Make the refund without transaction and key: it doubles."
 )
+@click.option(
+    "--coding", is_flag=True, help="Mend a failing test instead, with the built-in tools."
+)
 @debug_option
-def demo(keep: str | None, naive: bool) -> None:
-    """Show a refund that survives SIGKILL: offline, no key, in seconds."""
+def demo(keep: str | None, naive: bool, coding: bool) -> None:
+    """Show a refund, or with --coding an edit, that survives SIGKILL: offline, no key, in seconds."""
+    if naive and coding:
+        raise click.UsageError("--naive is about the refund: leave --coding or --naive out")
     with _folder(keep) as folder:
-        story = Story(Shop(folder), out(), naive)
+        story = CodingStory(folder, out()) if coding else Story(Shop(folder), out(), naive)
         story.tell()
         story.next_steps(keep)
         kept = story.as_promised
@@ -134,7 +139,7 @@ class Story:
             what = "starts the run" if first else "resumes it from the journal"
             self.paper.line("")
             self.paper.line(("▸ ", "cyan"), (f"process {child.pid}", "bold"), f" {what}")
-            show = _scene(self.paper)
+            show = build_scene(self.paper)
             assert child.stdout is not None
             for line in child.stdout:
                 show(decode(line))
@@ -216,17 +221,3 @@ class Story:
         for command, what in hints:
             say("  ", (what, "dim"))
             say((command, "cyan"))
-
-
-def _scene(paper: ConsoleOutput) -> Any:
-    """Build the view of one process: everything on one output, indented."""
-
-    class Scene(Plain):
-        def __init__(self) -> None:
-            super().__init__()
-            self.answer = self.progress = paper
-
-        def words(self, text: str) -> None:
-            super().words(f"  {text}" if self.at_start else text)
-
-    return Scene()

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from windlass import seams
 from windlass.toolbox.sandbox.path_errors import FileChanged, StrPath, show_path, to_text
 from windlass.toolbox.sandbox.paths import Fingerprint, Workspace, fingerprint_file, open_in
 
@@ -51,6 +52,7 @@ def write_atomically(
         beside = _temporary_name()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(beside, flags, 0o666, dir_fd=folder)
+        seams.point("file.after_create")
         try:
             try:
                 _write_all(handle, content)
@@ -59,10 +61,12 @@ def write_atomically(
             finally:
                 os.close(handle)
             _check_state(folder, name, path, expect, create)
+            seams.point("file.before_rename")
             os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             _unlink_quietly(beside, folder)
             raise
+        seams.point("file.after_rename")
         _sync_folder(folder)
         with open_in(folder, name) as file:
             return Written(created=before is None, after=fingerprint_file(file), notes=notes)
