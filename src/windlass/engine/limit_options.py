@@ -54,7 +54,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
             flags=(Flag(names=("--max-turns",), metavar="N"),),
         ),
     ] = None
-    """Turns that a run may take. 50 for `agent_loop`, 10 for an agent (its `max_turns`)."""
+    """The most model calls of a run. 50 for `agent_loop`, 10 for an agent (its `max_turns`)."""
     token_budget: Annotated[
         int | None,
         Option(
@@ -63,7 +63,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
             flags=(Flag(names=("--max-tokens-total",), metavar="N"),),
         ),
     ] = None
-    """Tokens that a run may use, input and output."""
+    """The most tokens of a run, input and output together."""
     budget: Annotated[
         Limits | None,
         Option(
@@ -80,9 +80,9 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
     max_resume_attempts: Annotated[int | None, Option(optional(number(0, whole=True)))] = (
         RESUME_ATTEMPTS
     )
-    """How often a run that dies without progress is resumed; None: without end."""
+    """Resumes without progress after which a crashing run is failed; None: no limit."""
     profile: Annotated[str | None, Option(optional(one_of(*PROFILES)))] = None
-    """A word for several of these: how long and how stubbornly the run works."""
+    """A word that sets several limits: `tool_using`, `researcher`, `verifier`, `completer`."""
 
     @property
     def limits(self) -> Limits:

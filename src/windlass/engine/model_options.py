@@ -145,11 +145,11 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
             optional(_check_api_key), accepts="str | Secret | None", scope="start", in_file=False
         ),
     ] = None
-    """The key of a model that is given by name, in place of the environment's. It is never stored."""
+    """The key of a model given by name, in place of the environment's. It is never stored."""
     base_url: Annotated[
         str | None, Option(optional(_check_base_url), scope="start", in_file=False)
     ] = None
-    """The address of a model that is given by name: a proxy, a gateway, a server of your own."""
+    """The address of a model given by name: a proxy, a gateway, a server of your own."""
     headers: Annotated[
         Headers | None,
         Option(
@@ -159,11 +159,11 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
             in_file=False,
         ),
     ] = None
-    """Headers that go with every request to a model that is given by name. They are never stored."""
+    """Headers of every request to a model given by name. They are never stored."""
     llm_caller: Annotated[Any, Option(_check_llm_caller, accepts="Callable[..., Any] | None")] = (
         None
     )
-    """What stands around each model call."""
+    """Layers around each model call: retry, fallback, cache, rate limit."""
     llm_retries: Annotated[
         int | None,
         Option(
@@ -171,12 +171,12 @@ class ModelOptions(OptionGroup, frozen=True, kw_only=True):
             deprecated="llm_caller=with_retry(max_attempts=…), one more than llm_retries",
         ),
     ] = None
-    """How often a call that failed is tried again."""
+    """Retries of a failed model call."""
     llm_backoff_ms: Annotated[
         float | None,
         Option(optional(number(0)), deprecated="llm_caller=with_retry(backoff_ms=…)"),
     ] = None
-    """The first pause before it is tried again."""
+    """Milliseconds before the first retry of a model call."""
 
 
 def _check_stop(name: str, value: Any) -> tuple[str, ...]:
@@ -247,20 +247,20 @@ class ReasoningOptions(OptionGroup, frozen=True, kw_only=True):
         bool | JsonObject | None,
         Option(optional(_check_thinking), accepts="bool | dict[str, Any] | None"),
     ] = None
-    """Whether the model thinks first: True, False, a budget, an effort, or a provider's own words."""
+    """Whether the model thinks: True, False, a budget, an effort, or the provider's format."""
     reasoning_policy: Annotated[
         Policy,
         Option(_check_reasoning_policy, aliases=("thinking_policy",), accepts="str | bool"),
     ] = "auto"
-    """How much it thinks where `thinking` says nothing: `auto`, `off` or a level."""
+    """How much the model thinks if `thinking` is not given: `auto`, `off` or a level."""
     reasoning_scale: Annotated[
         Scale, Option(one_of("small", "medium", "large"), aliases=("problem_scale",))
     ] = "medium"
-    """How large the problem is, for `auto`."""
+    """The size of the problem, for `auto`."""
     reasoning_task: Annotated[Task | None, Option(optional(one_of(*get_args(Task))))] = None
-    """What kind of work it is, for `auto`."""
+    """The kind of work, for `auto`."""
     reasoning_effort: Annotated[str | None, Option(optional(_check_effort))] = None
-    """The effort as a level."""
+    """The reasoning effort as a level, for example `high`."""
 
 
 class SettingOptions(OptionGroup, frozen=True, kw_only=True):
@@ -269,23 +269,23 @@ class SettingOptions(OptionGroup, frozen=True, kw_only=True):
     doors: ClassVar[frozenset[Door]] = EVERYWHERE
 
     max_tokens: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
-    """Tokens that a reply may have."""
+    """The most tokens of a reply."""
     temperature: Annotated[float | None, Option(optional(number(0, 2)))] = None
-    """How freely the model chooses its words."""
+    """The randomness of the reply."""
     top_p: Annotated[float | None, Option(optional(number(0, 1)))] = None
-    """The share of likely words among which it chooses."""
+    """Choose among the most likely tokens with this total probability."""
     top_k: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
-    """The number of likely words among which it chooses."""
+    """Choose among this many of the most likely tokens."""
     stop: Annotated[
         tuple[str, ...] | None, Option(optional(_check_stop), accepts="str | Sequence[str] | None")
     ] = None
     """Texts at which a reply ends."""
     seed: Annotated[int | None, Option(optional(number(-(2**63), whole=True)))] = None
-    """A number that makes replies repeatable, where the provider can."""
+    """A number that makes replies repeatable, if the provider supports it."""
     frequency_penalty: Annotated[float | None, Option(optional(number(-2, 2)))] = None
-    """How much repeated words are avoided."""
+    """A penalty for tokens by how often they occurred."""
     presence_penalty: Annotated[float | None, Option(optional(number(-2, 2)))] = None
-    """How much words that were used at all are avoided."""
+    """A penalty for tokens that have occurred."""
     tool_choice: Annotated[
         str | JsonObject | None,
         Option(
@@ -295,19 +295,19 @@ class SettingOptions(OptionGroup, frozen=True, kw_only=True):
             in_file=False,
         ),
     ] = None
-    """Whether the model must call a tool, or which."""
+    """Whether the model must call a tool: `auto`, `none`, `required`, or `{"name": …}`."""
     interleaved_thinking: Annotated[bool | None, Option(optional(boolean), doors=CALLS)] = None
-    """Whether it thinks between tool calls."""
+    """Whether the model thinks between tool calls."""
     cache: Annotated[bool | None, Option(optional(boolean), doors=CALLS)] = None
     """Whether the provider's prompt cache is used."""
     parallel_tool_calls: Annotated[bool | None, Option(optional(boolean), doors=_NOWHERE)] = None
-    """Whether a reply may hold several calls; in `llm_options`."""
+    """Whether a reply may have several calls; in `llm_options`."""
     stream: Annotated[bool | None, Option(boolean)] = None
-    """Whether the reply is read while it comes."""
+    """Whether the reply is streamed from the provider."""
     timeout: Annotated[float | None, Option(optional(number(0)))] = None
-    """Seconds that a model call may take, with its retries; given to a run: those of the whole run."""
+    """Seconds of a model call with its retries; given to a run: seconds of the whole run."""
     task_kind: Annotated[str | None, Option(optional(text))] = None
-    """What the call is for, in the record."""
+    """A label of the call, for LLM callers and the record."""
 
 
 def _check_dict(name: str, value: Any) -> Any:
@@ -323,11 +323,11 @@ class ProviderOptions(OptionGroup, frozen=True, kw_only=True):
         tuple[str, ...] | None,
         Option(optional(texts), doors=CALLS, accepts="Sequence[str] | None"),
     ] = None
-    """Beta features of Anthropic that are switched on."""
+    """Names of Anthropic beta features to turn on."""
     llm_options: Annotated[
         JsonObject | None, Option(_check_dict, accepts="dict[str, Any] | None", doors=LOOPS)
     ] = None
-    """Settings that have the last word in every model call of the run."""
+    """Settings of every model call of the run; they override the others."""
 
 
 #: The options that `llm_options` and a model's defaults may hold.

@@ -70,7 +70,7 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
             flags=(Flag(names=("--session",), metavar="ID", begins=True),),
         ),
     ] = None
-    """The session that the run begins or goes on with."""
+    """The session that the run starts or continues."""
     store: Annotated[
         str | os.PathLike[str] | Store | None,
         Option(
@@ -83,11 +83,11 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
     ] = None
     """Where the session is kept. A store, or its address."""
     take_over: Annotated[bool, Option(boolean, scope="run", flags=(Flag(),))] = False
-    """Take the session from another process that is at work on it. The run of that process ends."""
+    """Take the session from another process that is working on it. Its run ends."""
     on_cancel: Annotated[
         Literal["cancel", "park"], Option(one_of("cancel", "park"), scope="run")
     ] = "cancel"
-    """What becomes of a run whose task is cancelled."""
+    """What happens to a run whose task is cancelled: it ends, or it is parked."""
     on_pending: Annotated[
         OnPending,
         Option(
@@ -101,27 +101,27 @@ class RunOptions(OptionGroup, frozen=True, kw_only=True):
             ),
         ),
     ] = "keep"
-    """What becomes of questions that the session left open."""
+    """What happens to calls that a parked session waits for."""
     abort: Annotated[Abort | None, Option(instance(Abort, "an Abort"), scope="run")] = None
-    """A signal that ends the run."""
+    """A handle that stops the run."""
     caller: Annotated[
         Caller | None, Option(optional(_check_caller), scope="run", doors=EVERYWHERE)
     ] = None
-    """For whom it runs."""
+    """The identity in whose name the run acts."""
     request_id: Annotated[str | None, Option(optional(label), scope="run", doors=EVERYWHERE)] = None
-    """The request that it answers, in the record."""
+    """The id of the request, for the record."""
     conversation_id: Annotated[
         str | None, Option(optional(label), scope="run", doors=EVERYWHERE)
     ] = None
-    """The conversation that it belongs to, in the record."""
+    """The id of the conversation, for the record."""
     run_id: Annotated[str | None, Option(optional(label), scope="run", doors=_LOOP_OR_RUN)] = None
-    """An id of your own for the run."""
+    """Your own id for the run."""
     deps: Annotated[Any, Option(anything, scope="start", doors=LOOPS)] = None
-    """What tools and functions of yours are handed."""
+    """Your own object, which tools get as `ctx.deps`."""
     messages: Annotated[
         Any, Option(anything, scope="start", doors=_LOOP_OR_CALL, accepts="Sequence[Any] | None")
     ] = None
-    """A history in place of the prompt."""
+    """A whole conversation in place of the prompt."""
 
 
 class AgentOptions(OptionGroup, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ class AgentOptions(OptionGroup, frozen=True, kw_only=True):
     role: Annotated[
         str | None, Option(optional(text), scope="start", doors=AGENTS, in_file=False)
     ] = None
-    """Its role, which rules of approval may name."""
+    """Its role, which approval rules may name."""
     deps_type: Annotated[Any, Option(_check_deps_type, scope="start", doors=AGENTS)] = None
     """The type that `deps` must have."""
     policies: Annotated[

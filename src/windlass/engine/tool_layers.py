@@ -88,13 +88,13 @@ class ToolLayerOptions(OptionGroup, frozen=True, kw_only=True):
     """Middleware around tool calls: consent, rate limit, dry run."""
 
     audit_sink: Annotated[Callable[..., Any] | None, Option(function)] = None
-    """A function that gets a receipt of each call."""
+    """A function that gets a receipt of each tool call."""
     telemetry: Annotated[Callable[..., Any] | None, Option(function)] = None
-    """A function that gets the figures of each call."""
+    """A function that gets names and times of each tool call."""
     handoff_sink: Annotated[Callable[..., Any] | None, Option(function)] = None
-    """A function that gets each call to another agent."""
+    """A function that gets runs that park or end not done, and calls of handoff tools."""
     consent: Annotated[Callable[..., Any] | None, Option(function)] = None
-    """A function that is asked before each call."""
+    """A function that is called before each tool call and allows or denies it."""
     rate_limit: Annotated[
         WithRateLimit | None,
         Option(
@@ -102,7 +102,7 @@ class ToolLayerOptions(OptionGroup, frozen=True, kw_only=True):
             accepts="dict[str, Any] | ToolLayer | None",
         ),
     ] = None
-    """How many calls a run may make."""
+    """The most tool calls of a run: `{"max_calls": 50}`."""
     dry_run: Annotated[
         WithDryRun | Literal["plan"] | None,
         Option(
@@ -118,17 +118,17 @@ class ToolLayerOptions(OptionGroup, frozen=True, kw_only=True):
             ),
         ),
     ] = None
-    """Whether calls are only rehearsed; `"plan"`: the run makes a plan of its effects."""
+    """Whether tools that change something are not run; `"plan"`: make a plan of their effects."""
     tool_caller: Annotated[
         ToolCaller | None, Option(_check_tool_caller, accepts="Callable[..., Any] | None")
     ] = None
-    """What stands around each call: `compose([…])(default_tool_caller())`."""
+    """Middleware around each tool call: `compose([…])(default_tool_caller())`."""
     tool_retries: Annotated[int, Option(number(0, 100, whole=True))] = 0
-    """How often a call that failed is tried again."""
+    """Retries of a failed tool call."""
     tool_backoff_ms: Annotated[float, Option(number(0, 3_600_000))] = 1000
-    """The first pause before it is tried again."""
+    """Milliseconds before the first retry of a tool call."""
     prefetch_next_turn: Annotated[bool, Option(boolean)] = False
-    """Whether the next turn begins before receipts are written."""
+    """Whether the next turn begins before the receipts of the last are delivered."""
 
     def layers(self) -> Iterator[ToolLayer]:
         """Yield all layers, the outermost first; the tool caller's come last."""

@@ -37,13 +37,13 @@ class ToolOptions(OptionGroup, frozen=True, kw_only=True):
             ),
         ),
     ] = None
-    """The tools that the model may call. Functions, `Tool` objects, registries, `"module:function"`."""
+    """The tools that the model may call. Functions, `Tool`s, registries, `"module:function"`."""
     tool_format: Annotated[
         Literal["native", "text"] | None, Option(optional(one_of("native", "text")))
     ] = None
-    """Whether tools are called through the provider or in the text; None: as the model can."""
+    """Whether calls are native or written as text; None: native if the model can."""
     tool_timeout: Annotated[float | None, Option(optional(number(0)))] = TOOL_TIMEOUT
-    """Seconds that a call may take, where its tool says nothing."""
+    """Seconds of a tool call, unless the tool has its own limit; None: no limit."""
     tool_arg_validation: Annotated[
         Literal["strict", "lenient", "none"], Option(one_of("strict", "lenient", "none"))
     ] = "strict"
@@ -51,6 +51,6 @@ class ToolOptions(OptionGroup, frozen=True, kw_only=True):
     max_concurrent_tools: Annotated[int | None, Option(number(1, whole=True))] = None
     """Calls that run at the same time: 16 for an agent, 1 for `agent_loop`."""
     max_calls_per_reply: Annotated[int, Option(number(1, whole=True))] = MAX_CALLS_PER_REPLY
-    """Calls of one reply that are run; the others are refused."""
+    """Calls of one reply that may run; the others are refused."""
     eager_tools: Annotated[bool, Option(boolean)] = True
-    """Whether calls that change nothing begin while the reply still comes."""
+    """Whether calls that only read start while the reply is still streaming."""

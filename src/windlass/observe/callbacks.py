@@ -37,21 +37,21 @@ class CallbackOptions(OptionGroup, frozen=True, kw_only=True):
     on_event: Annotated[
         Callable[[Event], Any] | None, Option(function, scope="run", doors=LOOPS)
     ] = None
-    """A function that sees every event."""
+    """A function that gets every event."""
     on_tool_call: Annotated[
         Callable[[str, JsonObject], Any] | None, Option(function, scope="run")
     ] = None
-    """A function of the name and the arguments of each call."""
+    """A function that gets name and arguments of each tool call."""
     on_tool_result: Annotated[
         Callable[[str, ToolResult], Any] | None, Option(function, scope="run")
     ] = None
-    """A function of the name and the result of each call."""
+    """A function that gets name and result of each tool call."""
     on_message: Annotated[Callable[[Message], Any] | None, Option(function, scope="run")] = None
-    """A function that sees each new message."""
+    """A function that gets each new message."""
     on_warning: Annotated[Callable[[str], Any] | None, Option(function, scope="run")] = None
-    """A function that is told what is odd; else the log has it."""
+    """A function that gets warnings; without it they go to the log."""
     on_trace: Annotated[Callable[[TraceEvent], Any] | None, Option(function, scope="run")] = None
-    """A function that gets the events of the trace."""
+    """A function that gets a `TraceEvent` of each model call and tool call."""
     task_id: Annotated[str | None, Option(optional(label), scope="run")] = None
     """The id of the task in its traces."""
     trace_agent: Annotated[str | None, Option(optional(identifier), scope="run")] = None

@@ -43,7 +43,7 @@ class TranscriptFileOptions(OptionGroup, frozen=True, kw_only=True):
     llm_transcript_dir: Annotated[
         str | None, Option(optional(text), scope="start", in_file=False)
     ] = None
-    """The folder that gets `llm_transcript.jsonl`; None: there is no such file."""
+    """The folder for `llm_transcript.jsonl`; None: no file."""
 
 
 def transcript_in(folder: str) -> Callable[[Run], Watcher]:

@@ -16,11 +16,11 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of every agent that a file gives; code has the last word."""
 
     allowed_tools: list[str] | UnsetType = UNSET
-    """Names of the tools that it may use; None: all of them."""
+    """Names of the tools that the agent may use; None: all."""
     anthropic_beta_features: list[str] | UnsetType = UNSET
-    """Beta features of Anthropic that are switched on."""
+    """Names of Anthropic beta features to turn on."""
     approval_policy: JsonObject | UnsetType = UNSET
-    """Rules that let calls run, refuse them, or ask a person."""
+    """Rules that allow or deny calls, or ask a person."""
     auto_compact: str | bool | JsonObject | UnsetType = UNSET
     """Another name for `compaction`."""
     budget: JsonObject | UnsetType = UNSET
@@ -28,7 +28,7 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cache: bool | UnsetType = UNSET
     """Whether the provider's prompt cache is used."""
     closing_answer: bool | UnsetType = UNSET
-    """Whether the model is asked once more for an answer, without tools."""
+    """Whether the model is called once more for an answer, without tools."""
     compact_keep_first: int | UnsetType = UNSET
     """Messages at the beginning that stay as they are (0)."""
     compact_keep_last: int | UnsetType = UNSET
@@ -42,25 +42,25 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context_strategy: JsonObject | UnsetType = UNSET
     """A sliding window, summaries, or a function of yours, in place of compaction."""
     disallowed_tools: list[str] | UnsetType = UNSET
-    """Names of tools that it may not use, whoever brings them."""
+    """Names of tools that the agent may not use, also if a policy adds them."""
     done_judge: bool | JsonObject | UnsetType = UNSET
     """A model that must agree that the work is done."""
     done_sentinel: str | UnsetType = UNSET
-    """The word with which the model ends the run; None: there is none."""
+    """The word with which the model ends the run; None: no word."""
     dry_run: bool | str | JsonObject | UnsetType = UNSET
-    """Whether calls are only rehearsed; `"plan"`: the run makes a plan of its effects."""
+    """Whether tools that change something are not run; `"plan"`: make a plan of their effects."""
     eager_tools: bool | UnsetType = UNSET
-    """Whether calls that change nothing begin while the reply still comes."""
+    """Whether calls that only read start while the reply is still streaming."""
     fetch: JsonObject | UnsetType = UNSET
     """What the tool `fetch_url` may fetch: hosts, private addresses, time and size."""
     frequency_penalty: float | UnsetType = UNSET
-    """How much repeated words are avoided."""
+    """A penalty for tokens by how often they occurred."""
     interleaved_thinking: bool | UnsetType = UNSET
-    """Whether it thinks between tool calls."""
+    """Whether the model thinks between tool calls."""
     iteration_budget: str | JsonObject | UnsetType = UNSET
     """How many turns a run may take: a fixed number, or more while it makes progress."""
     llm_options: JsonObject | UnsetType = UNSET
-    """Settings that have the last word in every model call of the run."""
+    """Settings of every model call of the run; they override the others."""
     loop_detect_block: int | UnsetType = UNSET
     """Equal results of a call after which a text replaces the result (3)."""
     loop_detect_skip: int | UnsetType = UNSET
@@ -72,17 +72,17 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     loop_until_done: bool | UnsetType = UNSET
     """Whether turns without tool calls are nudged until the work is done."""
     max_calls_per_reply: int | UnsetType = UNSET
-    """Calls of one reply that are run; the others are refused."""
+    """Calls of one reply that may run; the others are refused."""
     max_concurrent_tools: int | UnsetType = UNSET
     """Calls that run at the same time: 16 for an agent, 1 for `agent_loop`."""
     max_turns: int | UnsetType = UNSET
-    """Turns that a run may take. 50 for `agent_loop`, 10 for an agent (its `max_turns`)."""
+    """The most model calls of a run. 50 for `agent_loop`, 10 for an agent (its `max_turns`)."""
     max_nudges: int | UnsetType = UNSET
     """Nudges in a row after which the run is stuck."""
     max_resume_attempts: int | UnsetType = UNSET
-    """How often a run that dies without progress is resumed; None: without end."""
+    """Resumes without progress after which a crashing run is failed; None: no limit."""
     max_tokens: int | UnsetType = UNSET
-    """Tokens that a reply may have."""
+    """The most tokens of a reply."""
     max_verify_attempts: int | UnsetType = UNSET
     """Objections of all checks after which the run ends."""
     model: str | UnsetType = UNSET
@@ -90,43 +90,43 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model_tier: str | UnsetType = UNSET
     """A tier of models from the configuration, in place of a name."""
     native_tool_fallback: str | UnsetType = UNSET
-    """Whether they run, run once, or are refused."""
+    """Whether calls written as text run, run once, or are refused."""
     nudge: str | UnsetType = UNSET
-    """What a model that only talks is told."""
+    """The text that the model reads after a turn without tool calls."""
     on_session_start: str | JsonObject | list[Any] | UnsetType = UNSET
-    """Reminders of a session, or a function that says them when it begins."""
+    """Reminders of a session, or a function that returns them when it begins."""
     permissions: JsonObject | UnsetType = UNSET
-    """Lists of what is allowed and denied."""
+    """Lists of allowed and denied tool calls."""
     policy: JsonObject | UnsetType = UNSET
-    """A ceiling over its tools that no grant lifts."""
+    """The most that the agent may do; no permission and no person can allow more."""
     prefetch_next_turn: bool | UnsetType = UNSET
-    """Whether the next turn begins before receipts are written."""
+    """Whether the next turn begins before the receipts of the last are delivered."""
     presence_penalty: float | UnsetType = UNSET
-    """How much words that were used at all are avoided."""
+    """A penalty for tokens that have occurred."""
     profile: str | UnsetType = UNSET
-    """A word for several of these: how long and how stubbornly the run works."""
+    """A word that sets several limits: `tool_using`, `researcher`, `verifier`, `completer`."""
     progress_tool: bool | JsonObject | UnsetType = UNSET
-    """Offer a tool with which the model says how far it is."""
+    """Offer a tool with which the model reports progress."""
     provider: str | UnsetType = UNSET
     """The provider that serves the model."""
     rate_limit: JsonObject | UnsetType = UNSET
-    """How many calls a run may make."""
+    """The most tool calls of a run: `{"max_calls": 50}`."""
     reasoning_effort: str | UnsetType = UNSET
-    """The effort as a level."""
+    """The reasoning effort as a level, for example `high`."""
     reasoning_policy: str | bool | UnsetType = UNSET
-    """How much it thinks where `thinking` says nothing: `auto`, `off` or a level."""
+    """How much the model thinks if `thinking` is not given: `auto`, `off` or a level."""
     reasoning_scale: str | UnsetType = UNSET
-    """How large the problem is, for `auto`."""
+    """The size of the problem, for `auto`."""
     reasoning_task: str | UnsetType = UNSET
-    """What kind of work it is, for `auto`."""
+    """The kind of work, for `auto`."""
     sandbox: str | JsonObject | UnsetType = UNSET
     """The sandbox for commands of tools: a level, or a `Sandbox` with limits."""
     schema_retries: int | UnsetType = UNSET
-    """How often an answer that does not fit is asked for again."""
+    """Retries of an answer that does not fit the schema."""
     scratchpad: bool | JsonObject | UnsetType = UNSET
     """Keep goals, findings and open questions beside the conversation."""
     seed: int | UnsetType = UNSET
-    """A number that makes replies repeatable, where the provider can."""
+    """A number that makes replies repeatable, if the provider supports it."""
     stall_diagnostics: bool | JsonObject | UnsetType = UNSET
     """Warn the model when it repeats the same call."""
     step_judge: bool | JsonObject | UnsetType = UNSET
@@ -134,45 +134,45 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stop: str | list[str] | UnsetType = UNSET
     """Texts at which a reply ends."""
     stream: bool | UnsetType = UNSET
-    """Whether the reply is read while it comes."""
+    """Whether the reply is streamed from the provider."""
     taint: bool | JsonObject | UnsetType = UNSET
-    """Ask before calls act on untrusted content; on by itself with an untrusted source."""
+    """Ask before a call acts on untrusted content. On by default with an untrusted source."""
     task_kind: str | UnsetType = UNSET
-    """What the call is for, in the record."""
+    """A label of the call, for LLM callers and the record."""
     temperature: float | UnsetType = UNSET
-    """How freely the model chooses its words."""
+    """The randomness of the reply."""
     thinking: bool | JsonObject | UnsetType = UNSET
-    """Whether the model thinks first: True, False, a budget, an effort, or a provider's own words."""
+    """Whether the model thinks: True, False, a budget, an effort, or the provider's format."""
     timeout: float | UnsetType = UNSET
-    """Seconds that a model call may take, with its retries; given to a run: those of the whole run."""
+    """Seconds of a model call with its retries; given to a run: seconds of the whole run."""
     timestamp_messages: bool | UnsetType = UNSET
     """Whether messages are shown with their time."""
     token_budget: int | UnsetType = UNSET
-    """Tokens that a run may use, input and output."""
+    """The most tokens of a run, input and output together."""
     tool_arg_validation: str | UnsetType = UNSET
     """How arguments are checked before a call."""
     tool_backoff_ms: float | UnsetType = UNSET
-    """The first pause before it is tried again."""
+    """Milliseconds before the first retry of a tool call."""
     tool_format: str | UnsetType = UNSET
-    """Whether tools are called through the provider or in the text; None: as the model can."""
+    """Whether calls are native or written as text; None: native if the model can."""
     tool_result_max_bytes: int | UnsetType = UNSET
-    """Bytes of a result that the model is shown; the whole stays in the journal."""
+    """Bytes of a result that the model sees; the journal keeps all of it."""
     tool_retries: int | UnsetType = UNSET
-    """How often a call that failed is tried again."""
+    """Retries of a failed tool call."""
     tool_search: bool | str | JsonObject | UnsetType = UNSET
-    """Hold tools back until the model searches for them."""
+    """Hide deferred tools until the model searches for them."""
     tool_surface_narrowing: bool | JsonObject | UnsetType = UNSET
-    """Hide tools that nobody uses; on by itself where the model has a limit."""
+    """Hide unused tools; on by default in `agent_loop`, off elsewhere."""
     tool_timeout: float | UnsetType = UNSET
-    """Seconds that a call may take, where its tool says nothing."""
+    """Seconds of a tool call, unless the tool has its own limit; None: no limit."""
     top_k: int | UnsetType = UNSET
-    """The number of likely words among which it chooses."""
+    """Choose among this many of the most likely tokens."""
     top_p: float | UnsetType = UNSET
-    """The share of likely words among which it chooses."""
+    """Choose among the most likely tokens with this total probability."""
     transcript_projection: str | JsonObject | UnsetType = UNSET
     """Which messages leave the view, and how."""
     turn_policy: JsonObject | UnsetType = UNSET
-    """What a turn should look like."""
+    """Rules for a turn."""
     verify_completion: str | UnsetType = UNSET
     """A function or a list of checks of finished work. A text is a command for the sandbox."""
     verify_completion_judge: bool | JsonObject | UnsetType = UNSET

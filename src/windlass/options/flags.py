@@ -47,12 +47,17 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
         repeats=True,
     ),
     CommandFlag(
-        "max_turns", ("--max-turns",), "Turns that a run may take.", metavar="N", type="int", low=1
+        "max_turns",
+        ("--max-turns",),
+        "The most model calls of a run.",
+        metavar="N",
+        type="int",
+        low=1,
     ),
     CommandFlag(
         "token_budget",
         ("--max-tokens-total",),
-        "Tokens that a run may use, input and output.",
+        "The most tokens of a run, input and output together.",
         metavar="N",
         type="int",
         low=1,
@@ -78,7 +83,7 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
     CommandFlag(
         "session_id",
         ("--session",),
-        "The session that the run begins or goes on with.",
+        "The session that the run starts or continues.",
         metavar="ID",
         begins=True,
     ),
@@ -91,14 +96,14 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
     CommandFlag(
         "take_over",
         ("--take-over",),
-        "Take the session from another process that is at work on it.",
+        "Take the session from another process that is working on it.",
         type="switch",
         value=True,
     ),
     CommandFlag(
         "on_pending",
         ("--on-pending",),
-        "What becomes of questions that the session left open. keep: take no task. discard: go on without the calls that wait.",
+        "What happens to calls that a parked session waits for. keep: take no task. discard: go on without the calls that wait.",
         type="choice",
         choices=("keep", "discard"),
         default="keep",
@@ -122,7 +127,7 @@ FLAGS: Final[tuple[CommandFlag, ...]] = (
     CommandFlag(
         "plan",
         ("--plan",),
-        "The approved plan whose effects the run does. Anything else parks the run.",
+        "The approved plan that the run carries out. Anything else parks the run.",
         metavar="ID",
         begins=True,
     ),

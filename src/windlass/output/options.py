@@ -38,7 +38,7 @@ class OutputOptions(OptionGroup, frozen=True, kw_only=True):
     ] = None
     """Whether the answer is JSON. The value is `result.data`."""
     schema_retries: Annotated[int, Option(number(0, 100, whole=True), doors=CALLS)] = 0
-    """How often an answer that does not fit is asked for again."""
+    """Retries of an answer that does not fit the schema."""
     transcript: Annotated[
         JsonObject | None,
         Option(
@@ -49,7 +49,7 @@ class OutputOptions(OptionGroup, frozen=True, kw_only=True):
             in_file=False,
         ),
     ] = None
-    """The transcript of a call or run before, which this one goes on from."""
+    """The transcript of an earlier call or run, which this one continues."""
 
     @property
     def asks(self) -> bool:

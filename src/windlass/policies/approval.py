@@ -86,7 +86,7 @@ class ApprovalOptions(OptionGroup, frozen=True, kw_only=True):
         ApprovalPolicy | None,
         Option(_check_policy, accepts="dict[str, Any] | ApprovalPolicy | None"),
     ] = None
-    """Rules that let calls run, refuse them, or ask a person."""
+    """Rules that allow or deny calls, or ask a person."""
 
 
 def build(ctx: BuildContext) -> Policies:

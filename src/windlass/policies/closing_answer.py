@@ -27,7 +27,7 @@ class ClosingAnswerOptions(OptionGroup, frozen=True, kw_only=True):
     """A closing answer when a limit ends the run."""
 
     closing_answer: Annotated[bool, Option(boolean)] = False
-    """Whether the model is asked once more for an answer, without tools."""
+    """Whether the model is called once more for an answer, without tools."""
 
 
 def build(ctx: BuildContext) -> Policies:

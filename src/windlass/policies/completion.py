@@ -103,28 +103,28 @@ class CompletionOptions(OptionGroup, frozen=True, kw_only=True):
     done_sentinel: Annotated[
         str | None | msgspec.UnsetType, Option(_check_sentinel, accepts="str | None")
     ] = msgspec.UNSET
-    """The word with which the model ends the run; None: there is none."""
+    """The word with which the model ends the run; None: no word."""
     max_nudges: Annotated[int, Option(number(0, whole=True))] = 8
     """Nudges in a row after which the run is stuck."""
     nudge: Annotated[str | None, Option(text, choice="nudge")] = None
-    """What a model that only talks is told."""
+    """The text that the model reads after a turn without tool calls."""
     turn_policy: Annotated[
         TurnPolicy | None,
         Option(struct(TurnPolicy, flag=False), accepts="dict[str, Any] | TurnPolicy | None"),
     ] = None
-    """What a turn should look like."""
+    """Rules for a turn."""
     stop_after_successful_tools: Annotated[
         tuple[str, ...] | None,
         Option(optional(texts), accepts="Sequence[str] | None", in_file=False),
     ] = None
-    """Tools that end the run by working."""
+    """Tools that end the run when they succeed."""
     require_successful_tools: Annotated[
         tuple[tuple[str, ...], ...] | None,
         Option(
             optional(_check_required), accepts="Sequence[str | Sequence[str]] | None", in_file=False
         ),
     ] = None
-    """Tools that must have worked before the run is done; of a nested list any one."""
+    """Tools that must succeed before the run is done; of a nested list any one."""
 
     @property
     def required_tools(self) -> tuple[tuple[str, ...], ...]:

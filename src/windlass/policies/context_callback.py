@@ -42,9 +42,9 @@ class ContextCallbackOptions(OptionGroup, frozen=True, kw_only=True):
     choice: ClassVar[str | None] = "context_callback"
 
     context_callback: Annotated[Callable[..., Any] | None, Option(function)] = None
-    """It may show the model other messages, or another system prompt, for that call."""
+    """A function that may change the messages and the system prompt of each model call."""
     context_filter: Annotated[Callable[..., Any] | None, Option(function)] = None
-    """The same by another name."""
+    """Another name for `context_callback`."""
 
 
 def build(ctx: BuildContext) -> Policies:

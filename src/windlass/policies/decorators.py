@@ -56,7 +56,7 @@ class DecoratorOptions(OptionGroup, frozen=True, kw_only=True):
     message_decorator: Annotated[
         Decorator | None, Option(function, accepts="Callable[..., Any] | None")
     ] = None
-    """A function that makes another message of each."""
+    """A function that returns each message as the model sees it."""
     timestamp_messages: Annotated[bool, Option(boolean)] = False
     """Whether messages are shown with their time."""
 

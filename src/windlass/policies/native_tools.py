@@ -37,7 +37,7 @@ class NativeToolOptions(OptionGroup, frozen=True, kw_only=True):
     native_tool_fallback: Annotated[
         Literal["allow", "allow_once", "reject"], Option(one_of("allow", "allow_once", "reject"))
     ] = "allow"
-    """Whether they run, run once, or are refused."""
+    """Whether calls written as text run, run once, or are refused."""
 
 
 def build(ctx: BuildContext) -> Policies:

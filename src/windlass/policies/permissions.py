@@ -60,7 +60,7 @@ class PermissionOptions(OptionGroup, frozen=True, kw_only=True):
         Ceiling | None,
         Option(struct(Ceiling, flag=False), accepts="dict[str, Any] | Ceiling | None"),
     ] = None
-    """A ceiling over its tools that no grant lifts."""
+    """The most that the agent may do; no permission and no person can allow more."""
     permissions: Annotated[
         Permissions | None,
         Option(
@@ -72,7 +72,7 @@ class PermissionOptions(OptionGroup, frozen=True, kw_only=True):
             accepts="dict[str, Any] | Permissions | None",
         ),
     ] = None
-    """Lists of what is allowed and denied."""
+    """Lists of allowed and denied tool calls."""
 
 
 def build(ctx: BuildContext) -> Policies:

@@ -78,7 +78,7 @@ class PostTurnOptions(OptionGroup, frozen=True, kw_only=True):
     post_turn_callback: Annotated[
         Callback | None, Option(function, accepts="Callable[..., Any] | None")
     ] = None
-    """It sees each turn; it may speak, stop the run, or change its options."""
+    """A function that sees each turn and may send a message, stop the run or change options."""
 
 
 def build(ctx: BuildContext) -> Policies:

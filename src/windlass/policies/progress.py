@@ -112,7 +112,7 @@ class ProgressOptions(OptionGroup, frozen=True, kw_only=True):
         ProgressTool | None,
         Option(_check_progress, accepts="bool | dict[str, Any] | ProgressTool | None"),
     ] = None
-    """Offer a tool with which the model says how far it is."""
+    """Offer a tool with which the model reports progress."""
 
 
 def build(ctx: BuildContext) -> Policies:

@@ -19,7 +19,7 @@ class ResultCapOptions(OptionGroup, frozen=True, kw_only=True):
     """The size of tool results."""
 
     tool_result_max_bytes: Annotated[int, Option(number(200, whole=True))] = 65536
-    """Bytes of a result that the model is shown; the whole stays in the journal."""
+    """Bytes of a result that the model sees; the journal keeps all of it."""
 
 
 class ResultCap(Policy[None]):

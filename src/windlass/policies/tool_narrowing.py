@@ -105,7 +105,7 @@ class NarrowingOptions(OptionGroup, frozen=True, kw_only=True):
         ToolSurfaceNarrowing | None,
         Option(_check_narrowing, accepts="bool | dict[str, Any] | ToolSurfaceNarrowing | None"),
     ] = None
-    """Hide tools that nobody uses; on by itself where the model has a limit."""
+    """Hide unused tools; on by default in `agent_loop`, off elsewhere."""
 
 
 class Narrowed(msgspec.Struct, frozen=True):

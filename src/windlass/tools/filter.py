@@ -25,11 +25,11 @@ class ToolFilterOptions(OptionGroup, frozen=True, kw_only=True):
     allowed_tools: Annotated[
         tuple[str, ...] | None, Option(optional(texts), accepts="Sequence[str] | None")
     ] = None
-    """Names of the tools that it may use; None: all of them."""
+    """Names of the tools that the agent may use; None: all."""
     disallowed_tools: Annotated[
         tuple[str, ...] | None, Option(optional(texts), accepts="Sequence[str] | None")
     ] = None
-    """Names of tools that it may not use, whoever brings them."""
+    """Names of tools that the agent may not use, also if a policy adds them."""
 
 
 def filter_tools(options: ToolFilterOptions, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:

@@ -35,4 +35,4 @@ class PreviewOptions(OptionGroup, frozen=True, kw_only=True):
             in_file=False,
         ),
     ] = None
-    """The approved plan whose effects the run does. `out.plan` of a preview, or the id of its session."""
+    """The approved plan that the run carries out. `out.plan` of a preview, or its session id."""

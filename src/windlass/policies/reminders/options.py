@@ -72,4 +72,4 @@ class ReminderOptions(OptionGroup, frozen=True, kw_only=True):
             accepts="Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None",
         ),
     ] = None
-    """Reminders of a session, or a function that says them when it begins."""
+    """Reminders of a session, or a function that returns them when it begins."""

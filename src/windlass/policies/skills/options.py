@@ -188,13 +188,13 @@ class SkillOptions(OptionGroup, frozen=True, kw_only=True):
     skills: Annotated[SkillRegistry | None, Option(_check_skills, accepts="SkillSource | None")] = (
         None
     )
-    """The skills: a registry, a skill, several, or folders with a SKILL.md each."""
+    """Skills: a skill, several, a registry, or a folder with a SKILL.md."""
     skill_match: Annotated[
         SkillMatch | None,
         Option(_check_match, accepts="dict[str, Any] | SkillMatch | None", in_file=False),
     ] = None
-    """How skills are chosen."""
+    """How skills are matched."""
     working_files: Annotated[
         tuple[str, ...], Option(_check_files, accepts="str | Sequence[str]", in_file=False)
     ] = ()
-    """Files that are worked on: skills are matched with their paths."""
+    """Files that the run works on; the paths of skills are matched with them."""

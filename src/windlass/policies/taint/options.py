@@ -71,4 +71,4 @@ class TaintOptions(OptionGroup, frozen=True, kw_only=True):
         Taint | Literal[False] | None,
         Option(_check_taint, accepts="bool | dict[str, Any] | Taint | None"),
     ] = None
-    """Ask before calls act on untrusted content; on by itself with an untrusted source."""
+    """Ask before a call acts on untrusted content. On by default with an untrusted source."""

@@ -35,7 +35,7 @@ class ToolSearchOptions(OptionGroup, frozen=True, kw_only=True):
         ToolSearch | None,
         Option(as_tool_search, accepts="bool | str | dict[str, Any] | ToolSearch | None"),
     ] = None
-    """Hold tools back until the model searches for them."""
+    """Hide deferred tools until the model searches for them."""
 
 
 class ToolSearchPlan(msgspec.Struct, frozen=True):
