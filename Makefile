@@ -44,7 +44,7 @@ help:
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
-	@echo "make prove-sandbox  10,000 hostile paths, 200 hostile commands, runs ended at every step; writes bench/SANDBOX.md"
+	@echo "make prove-sandbox  10,000 hostile paths, 200 hostile commands and addresses, runs ended at every step; writes bench/SANDBOX.md"
 	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make docs        build the site of the documentation into site/; needs no network"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.sizes import pick_size
 from tests.stories.helpers import kept
 from windlass.errors import ConfigError
 from windlass.events import ToolCallUpdate
@@ -393,3 +395,21 @@ def test_bash_dies_with_a_killed_process(tmp_path: Path):
             break
         time.sleep(0.02)
     assert find_processes("4321050") == [] and os.listdir(private) == []
+
+
+async def test_bash_calls_leave_the_number_of_descriptors_flat(tmp_path: Path):
+    def count() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    call_it = call("bash", command="(setsid sleep 4321009 &); true", timeout=5)
+    begin = call("bash", command="sleep 4321009", background=True)
+    agent = w.Agent(scripted(begin, call_it, "done"), tools=TOOLS, workspace=tmp_path)
+    await agent.run("go")
+    before = count()
+    script = [begin, *[call_it] * pick_size(8, 500, proof="SANDBOX")]
+    for _ in range(2):
+        model = scripted(*script, "done")
+        out = await agent.with_(model=model, max_turns=len(script) + 1).run("go")
+        assert out.status == "done"
+    assert count() == before and find_processes("4321009") == []

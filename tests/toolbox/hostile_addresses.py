@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from windlass.toolbox.fetch.client import AddressInfo
+from windlass.toolbox.fetch.client import AddressInfo, FetchClient, FetchedPage, FetchFailed
 from windlass.toolbox.fetch.tool import FetchTools
 from windlass.toolbox.options import Fetch
 
@@ -250,6 +250,31 @@ async def serve_network(folder: Path) -> AsyncGenerator[Network]:
         yield network
     finally:
         server.close()
+
+
+async def try_all(folder: Path) -> tuple[int, list[str]]:
+    """Try all attempts; return how many, and those that were not refused or contacted somebody."""
+    wrong: list[str] = []
+    attempts = list(generate())
+    async with serve_network(folder) as network:
+        for attempt in attempts:
+            network.begin(attempt)
+            try:
+                await fetch_page(build_tools(network, attempt.options), attempt.url)
+                refused = False
+            except FetchFailed:
+                refused = True
+            bad = [one for one in network.contacted if one not in (PUBLIC, PUBLIC_V6)]
+            # What is behind a # is no host to anybody: these two go to the public one.
+            if bad or (not refused and "#@" not in attempt.url + str(attempt.redirects)):
+                wrong.append(f"{attempt.name}: contacted {bad}, refused {refused}")
+    return len(attempts), wrong
+
+
+async def fetch_page(tools: FetchTools, url: str) -> FetchedPage:
+    """Fetch a page with the client of the tool."""
+    client: FetchClient = tools._client  # pyright: ignore[reportPrivateUsage]
+    return await client.fetch(url)
 
 
 def build_tools(network: Network, options: Fetch) -> FetchTools:

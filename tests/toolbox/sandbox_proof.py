@@ -12,7 +12,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.toolbox import hostile_commands, hostile_paths
+from tests.toolbox import edit_kills, hostile_addresses, hostile_commands, hostile_paths
 from tests.toolbox.sandbox_sweep import How, sweep
 from tests.toolbox.test_hostile_commands import run_all
 from windlass.toolbox.options import Level, Sandbox
@@ -48,6 +48,8 @@ def main() -> int:
     for how in ("cancel", "abort", "kill", "timeout"):
         failed += _prove_ends(how)
     failed += _prove_descriptors()
+    failed += _prove_edits()
+    failed += _prove_addresses()
     return 1 if failed else 0
 
 
@@ -110,6 +112,21 @@ def _prove_descriptors() -> int:
     began = time.monotonic()
     name = "commands that each leave a process behind: descriptors before and after"
     return _line(name, CALLS, asyncio.run(run()), began)
+
+
+def _prove_edits() -> int:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        count, wrong = edit_kills.sweep(Path(folder), every=1)
+    name = "kill at every point of a run that writes and edits files: a file half written, or left"
+    return _line(name, count, wrong, began)
+
+
+def _prove_addresses() -> int:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        count, wrong = asyncio.run(hostile_addresses.try_all(Path(folder)))
+    return _line("hostile addresses for `fetch_url`: contacted", count, wrong, began)
 
 
 if __name__ == "__main__":
