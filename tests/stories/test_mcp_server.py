@@ -338,6 +338,29 @@ async def test_mcp_server_serves_an_agent_as_a_tool(era: str) -> None:
 
 
 @both_eras
+@pytest.mark.parametrize("asked_at", ("client", "host"))
+async def test_mcp_server_asks_about_the_calls_of_an_agent(era: str, asked_at: str) -> None:
+    """A call inside of an agent needs approval: the person at the client answers, or the host does later."""
+    till = Till()
+    model = scripted(call("refund", order=7), "Refunded.")
+    helper = w.Agent(model, name="helper", tools=till.tools, approval_policy=ASK)
+    async with w.Runtime() as scope:
+        service = McpService(scope, agents=[helper])
+        more: Any = {"elicitation_callback": say(True)} if asked_at == "client" else {}
+        async with connect(service, ANN, era, **more) as client:
+            answer = await client.call_tool("helper", {"task": "refund 7"})
+            if asked_at == "host":
+                said = json.loads(text(answer))
+                assert said["error"] == "suspended" and "May refund run" in said["message"]
+                (waiting,) = await w.approvals(scope.store)
+                await w.approve(waiting.id, store=scope.store)
+                arguments = {"session_id": said["session_id"]}
+                answer = await client.call_tool("windlass_resume", arguments)
+        assert text(answer) == "Refunded." and till.paid == [7]
+        assert len(model.requests) == 2
+
+
+@both_eras
 async def test_mcp_server_keeps_the_budget_of_the_runtime(era: str) -> None:
     """What agents spend counts against the host's limit; then calls are refused with a code."""
     model = scripted("done", "done", "done", price=1.0, usage={"input_tokens": 400_000})
@@ -399,8 +422,20 @@ async def test_mcp_server_reads_rows_of_exported_resources(era: str) -> None:
                     await client.subscribe_resource(uri)
                 await client.call_tool("update_product", {"id": pen.id, "values": {"price": 2.0}})
                 assert updated == [uri]
+            else:
+                async with client.listen(resource_subscriptions=[uri]) as heard:
+                    await client.call_tool(
+                        "update_product", {"id": pen.id, "values": {"price": 2.0}}
+                    )
+                    async for event in heard:
+                        assert getattr(event, "uri", None) == uri
+                        break
         async with connect(service, w.Caller("eve", roles=("guest",)), era) as client:
             assert (await client.list_resources()).resources == []
+            if era == "legacy":
+                with pytest.raises(MCPError, match="nothing to read"):
+                    with pytest.warns(MCPDeprecationWarning):
+                        await client.subscribe_resource(uri)
             with pytest.raises(MCPError, match="permission_denied"):
                 await client.read_resource(uri)
 

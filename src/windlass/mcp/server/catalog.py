@@ -242,6 +242,16 @@ class Catalog:
         found = self.runtime.resources.tools(caller)
         return [one for one in found if isinstance(one, ResourceTool) and one.verb.name == verb]
 
+    def may_read(self, caller: Caller, uri: str) -> bool:
+        """Check whether a role lets the caller read what is at an address."""
+        if any(one.match(uri) is not None for one in self.resources_for(caller)):
+            return True
+        address = parse_row(uri)
+        if address is None:
+            return False
+        granted = (*self.rows_for(caller, "get"), *self.rows_for(caller, "search"))
+        return address.tool in [tool.name for tool in granted]
+
     def locate(self, uri: str) -> tuple[Tool, JsonObject, str | None] | None:
         """Return the tool that reads an address, its arguments and the type of its content."""
         for one in self.resources:

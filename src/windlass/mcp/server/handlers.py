@@ -62,7 +62,7 @@ class Handlers:
         self.caller = caller  # of a connection without headers
         self.may_park = may_park
         self.levels: dict[str, Level] = {}  # by session, as `logging/setLevel` says
-        self.subscribers = Subscribers(catalog)
+        self.subscribers = Subscribers(catalog, self._caller)
 
     # --------------------------------------------------------------------------- lists
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import mcp_types as types
 import msgspec
@@ -16,6 +17,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from windlass.access.caller import Caller
 from windlass.json_types import JsonObject
 from windlass.mcp.server.catalog import Catalog, row_uri
 from windlass.mcp.server.exchange import Exchange
@@ -27,39 +29,64 @@ log = logging.getLogger("windlass.server")
 MOST: Final = 1000  # addresses that one session subscribes to, and sessions that do
 
 
+class Subscriber(NamedTuple):
+    """A session of the handshake era, and what it wants to hear of."""
+
+    session: ServerSession
+    caller: Caller
+    uris: set[str]
+
+
 class Subscribers:
     """The subscriptions of all clients; they hear of changes that go through this server."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-        self._sessions: dict[str, tuple[ServerSession, set[str]]] = {}
+    def __init__(self, catalog: Catalog, caller_of: Callable[[Context], Caller]) -> None:
+        self.catalog, self.caller_of = catalog, caller_of
+        self._sessions: dict[str, Subscriber] = {}
         self._bus = InMemorySubscriptionBus()
-        self.listen = ListenHandler(self._bus)
+        self._listen = ListenHandler(self._bus)
         self._names = self._tool_names()
 
     def _tool_names(self) -> tuple[str, ...]:
         return tuple([tool.name for tool in self.catalog.all_tools()])
 
+    async def listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve a stream of changes, since 2026-07-28."""
+        for uri in params.notifications.resource_subscriptions or ():
+            self._check(ctx, str(uri))
+        return await self._listen(ctx, params)
+
     async def subscribe(
         self, ctx: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         """Subscribe a session of the handshake era to an address."""
+        self._check(ctx, str(params.uri))
         key = Exchange.of(ctx).session_key
-        _, wanted = self._sessions.setdefault(key, (ctx.session, set()))
-        if len(wanted) >= MOST or len(self._sessions) > MOST:
+        new = Subscriber(ctx.session, self.caller_of(ctx), set())
+        if key not in self._sessions and len(self._sessions) >= MOST:
+            del self._sessions[next(iter(self._sessions))]  # the one that came first
+        wanted = self._sessions.setdefault(key, new).uris
+        if len(wanted) >= MOST:
             raise MCPError(types.INVALID_REQUEST, f"at most {MOST} subscriptions")
         wanted.add(str(params.uri))
         return types.EmptyResult()
+
+    def _check(self, ctx: Context, uri: str) -> None:
+        if not self.catalog.may_read(self.caller_of(ctx), uri):
+            raise MCPError(types.INVALID_PARAMS, "there is nothing to read at this address")
 
     async def unsubscribe(
         self, ctx: Context, params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
         """End a subscription."""
         key = Exchange.of(ctx).session_key
-        _, wanted = self._sessions.get(key, (ctx.session, set[str]()))
-        wanted.discard(str(params.uri))
-        if not wanted:
-            self._sessions.pop(key, None)
+        known = self._sessions.get(key)
+        if known is not None:
+            known.uris.discard(str(params.uri))
+            if not known.uris:
+                self.forget(key)
         return types.EmptyResult()
 
     def forget(self, key: str) -> None:
@@ -85,9 +112,9 @@ class Subscribers:
             uris.append(row_uri(name, row["id"]))
         for uri in uris:
             await self._bus.publish(ResourceUpdated(uri=uri))
-            for key, (session, wanted) in list(self._sessions.items()):
-                if uri in wanted:
-                    await self._notify(key, session, uri)
+            for key, one in list(self._sessions.items()):
+                if uri in one.uris and self.catalog.may_read(one.caller, uri):
+                    await self._notify(key, one.session, uri)
 
     async def _notify(self, key: str, session: ServerSession, uri: str) -> None:
         try:
