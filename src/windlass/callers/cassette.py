@@ -55,13 +55,13 @@ class Recording(Layer):
 
 @takes_a_dict
 def with_cassette(path: str | os.PathLike[str], *, record: Record = "once") -> Layer:
-    """Record the model's replies, and play them later: `with_cassette("tapes/a.jsonl")`.
+    """Record the replies of a model, and replay them later: `with_cassette("tapes/a.jsonl")`.
 
-    `record="once"` records where there is no such file and plays it where there is; `"new"` plays
-    what is on the tape and records the rest; `"none"` never asks the model, which then needs no key;
-    `"all"` records everything anew. Each reply is played once, in the order of the recording, with the
-    usage it had. A request that the tape lacks is an error that names the nearest and what differs.
-    Keys that the model knows are never written.
+    `record="once"` records if there is no such file, and else replays it; `"new"` replays what is
+    recorded and records the rest; `"none"` never calls the model, which then needs no key; `"all"`
+    records everything again. Each reply is replayed once, in order, with its usage. A request that
+    is not recorded raises an error that names the nearest recording and the difference. Keys are
+    never written.
     """
     if not isinstance(as_given(path), (str, os.PathLike)) or not str(path):
         raise ConfigError(f"path is the file of a tape, not {safe_repr(path)}")

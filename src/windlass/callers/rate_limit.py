@@ -319,13 +319,13 @@ def with_rate_limit(
     tokens_per_minute: int | None = None,
     max_wait: float = 600.0,
 ) -> Layer:
-    """Keep a provider's pace over all runs: `with_rate_limit(requests_per_minute=50)`.
+    """Keep a provider's rate limit over all runs: `with_rate_limit(requests_per_minute=50)`.
 
-    Calls go in the order they came; the limits hold over any sixty seconds, for each model, and for
-    each tenant, address and key of it: what one tenant asks makes no other wait. Without any limits
-    it learns from what the provider says. A call that is told to wait (429) keeps its place and is
-    made again, until it has waited `max_wait` seconds in all; then it is `RateLimited`.
-    Put it inside `with_retry`, and share the layer between the runs that share a key.
+    Calls are made in the order in which they came. The limits hold for any sixty seconds, per
+    model, tenant, address and key, so no tenant waits for another. Without numbers the layer learns
+    from the provider's answers. A call that gets a 429 keeps its place and is made again; after
+    `max_wait` seconds of waiting it raises `RateLimited`. Put it inside `with_retry`, and share the
+    layer between runs with the same key.
     """
     return RateLimit(
         None

@@ -115,7 +115,7 @@ class ToolSummary(Record, frozen=True):
 
 
 class RunResult:
-    """The base of the results of every entry point."""
+    """The base class of results: status, text, cost, messages, tool calls, trace."""
 
     def __init__(self, run: Run, outcome: Outcome) -> None:
         self._run, self._outcome = run, outcome
@@ -132,12 +132,12 @@ class RunResult:
 
     @property
     def error(self) -> JsonObject | None:
-        """What went wrong, if something did: category, kind, message, provider, …"""
+        """The error of the run, if any: category, kind, message, provider, …"""
         return self._outcome.error
 
     @property
     def exception(self) -> BaseException | None:
-        """The exception that ended the run, where it is known; `error` is the same as data."""
+        """The exception that ended the run, if it is known; `error` is the same as data."""
         cause = self._outcome.exception
         if cause is not None or self.status not in ("provider_error", "failed"):
             return cause
@@ -155,17 +155,17 @@ class RunResult:
 
     @property
     def session_id(self) -> str:
-        """The session: continue it with `session_id=…`, or `resume` it."""
+        """The id of the session: continue it with `session_id=…`, or `resume` it."""
         return self._run.session_id
 
     @property
     def run_id(self) -> str:
-        """The run's own id."""
+        """The id of the run."""
         return self._run.run_id
 
     @cached_property
     def entries(self) -> Sequence[JournalEntry]:
-        """The entries of this run."""
+        """The journal entries of this run."""
         return self._run.journal.entries[self._run.first_entry :]
 
     @cached_property
@@ -211,25 +211,25 @@ class RunResult:
 
     @cached_property
     def cost_usd(self) -> float:
-        """Dollars of the run and of the agents that it handed work to, as far as prices are known."""
+        """Dollars of the run and its sub-agents, as far as prices are known."""
         return self.own_cost_usd + sum(usd for _, usd in self._run.calls.children.values())
 
     @cached_property
     def usage(self) -> Usage:
-        """All tokens of the run and of the agents that it handed work to, over all resumes.
+        """Tokens of the run and its sub-agents, over all resumes.
 
-        Judges, summaries and failed calls are included; `own_usage` is the agent's alone.
+        Judges, summaries and failed calls are included; `own_usage` is without sub-agents.
         """
         return sum((usage for usage, _ in self._run.calls.children.values()), self.own_usage)
 
     @cached_property
     def own_usage(self) -> Usage:
-        """The tokens of the run's own calls."""
+        """Tokens of the run without sub-agents."""
         return paid_in(self.entries)[0]
 
     @cached_property
     def own_cost_usd(self) -> float:
-        """The dollars of the run's own calls."""
+        """Dollars of the run without sub-agents."""
         return paid_in(self.entries)[1]
 
     @property
@@ -239,14 +239,14 @@ class RunResult:
 
     @cached_property
     def tool_calls(self) -> list[ToolCallRecord]:
-        """Every call of the run that was answered, in the order asked."""
+        """Every call of the run that has a result, in order."""
         came = {e.call_id: e for e in self.entries if type(e) is ToolResulted}
         asked = [call for reply in self._replies for call in reply.message.tool_calls]
         return [_call_record(call, came[call.id]) for call in asked if call.id in came]
 
     @property
     def pending(self) -> list[PendingCall]:
-        """What a parked run waits for: give `resume` a decision or a result for each id."""
+        """The calls that a parked run waits for; `resume` takes a decision or a result for each."""
         turn = self._run.turn
         if self.status != "suspended" or turn is None or not turn.open:
             return []
@@ -269,7 +269,7 @@ class RunResult:
 
     @cached_property
     def data(self) -> object:
-        """The answer as a value, where a schema or JSON was asked for; None if it does not fit."""
+        """The answer as a value, if a schema or JSON was requested; None if it does not fit."""
         typed = self._output_policy
         return None if typed is None else self._read(typed).data
 
@@ -287,7 +287,7 @@ class RunResult:
 
     @property
     def plan(self) -> EffectPlan | None:
-        """With `dry_run="plan"`: what the run would have done, to be approved as a whole."""
+        """With `dry_run="plan"`: what the run would do, to be approved as a whole."""
         return plan_in(self.entries, self.session_id)
 
     @cached_property
@@ -318,12 +318,12 @@ class RunResult:
 
     @cached_property
     def transcript(self) -> JsonObject:
-        """The whole conversation state of the session, as plain data."""
+        """The conversation of the session as plain data."""
         return transcript_of(self._run.journal.entries)
 
     @property
     def deferred_user_messages(self) -> list[str]:
-        """Messages that were queued for after the end and had no turn any more."""
+        """Follow-up messages that no turn was left for."""
         unanswered: list[str] = []  # taken for a turn that a limit did not allow
         for entry in reversed(self.entries):
             if type(entry) is Replied and entry.purpose is None:
@@ -334,7 +334,7 @@ class RunResult:
         return [*unanswered, *queued]
 
     def raise_for_status(self) -> None:
-        """Raise the error that the status stands for; `done` and `idle` raise nothing."""
+        """Raise the error that belongs to the status; `done` and `idle` raise nothing."""
         status = self.status
         if status in ("done", "idle"):
             return
@@ -371,7 +371,7 @@ class RunResult:
 
     @property
     def fields(self) -> Mapping[str, object]:
-        """What policies added to the result, by name; each is an attribute as well."""
+        """What policies added to the result, by name; each is an attribute too."""
         return self._outcome.fields
 
     if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Streams of a run. A stream is a view: the run owns its own task."""
+"""Streams of a run. A stream only observes: the run has its own task."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Pipe:
 
 
 class RunStream(Generic[Result]):
-    """`async with agent.stream("…") as run: async for delta in run.text(): …`"""
+    """A running agent: `async with agent.stream("…") as run: async for text in run.text(): …`."""
 
     def __init__(
         self,
@@ -119,10 +119,10 @@ class RunStream(Generic[Result]):
             await pipe.more()
 
     async def text(self) -> AsyncIterator[str]:
-        """Yield the answer's text piece by piece; whole, where the model does not stream.
+        """Yield the text of the answer in pieces; in one piece if the model does not stream.
 
-        A reply that broke off and was asked for again is told again: `StreamRestarted` among the
-        events says where.
+        If a reply broke off and is requested again, its text comes again; `StreamRestarted` among
+        the events says where.
         """
         self._check_entered()
         pipe, events = self._pipe, self._pipe.events
@@ -143,11 +143,9 @@ class RunStream(Generic[Result]):
     async def events(
         self,
     ) -> AsyncIterator[RunEvent | StreamEvent[Literal["done"], Result]]:
-        """Yield the run as seven kinds of events, `done` with the result last.
+        """Yield the run as seven kinds of events: `event.type`, `event.data`; `done` is the last.
 
-        Each has `event.type` and `event.data`.
-
-        The same events in short form; a reader uses either these, or all, or the text.
+        Read either these, all events (`async for event in run`), or the text.
         """
         started = self._check_entered()
         view = StreamEventAdapter(started.run.plan.name or "unknown", self._streamed)
@@ -163,21 +161,21 @@ class RunStream(Generic[Result]):
         yield StreamEvent("done", result)
 
     async def result(self) -> Result:
-        """Wait for the end."""
+        """Wait for the end, and return the result."""
         started = self._check_entered()
         assert self._task is not None
         return self._finish(started, await asyncio.shield(self._task))
 
     async def steer(self, text: str) -> None:
-        """Send the model a message before its next turn."""
+        """Send a message that the model reads before its next call."""
         await self._post("steer", text)
 
     async def follow_up(self, text: str) -> None:
-        """Queue a message for when the run would have stopped."""
+        """Send a message that the model reads when the run would end."""
         await self._post("follow_up", text)
 
     async def cancel(self, reason: str = "cancelled") -> None:
-        """Cancel the run; `result()` then has `cancelled`. An ended run is not changed."""
+        """Cancel the run; its status is then `cancelled`. An ended run is not changed."""
         if type(self._check_entered().run.journal.entries[-1]) is not RunEnded:
             await self._post("cancel", reason)
 

@@ -82,17 +82,18 @@ def generate_app(
     def who(headers): return CALLERS.get(headers.get("authorization"))   # None: 401
     app = generate_app(scope, who, model="anthropic:claude-sonnet-4-5", max_cost_usd=0.50)
     ```
-    `options` are `generate`'s and the host's: a client may lower a limit and choose among its tools,
-    nothing more. A browser's request is refused unless its origin is among `origins`.
+    `options` are those of `generate`. A client may lower a limit and select tools, nothing more. A
+    browser is refused unless its origin is in `origins`.
 
-    An answer that is parked comes as `409 suspended` with a `session_id` and what is `pending`;
-    `POST {"resume": "…"}` goes on with it once somebody has answered. With `client_decisions` the
-    client itself may: `{"resume": "…", "decisions": {"call_1": true}}`.
+    If a call waits for approval, the answer is `409 suspended` with a `session_id` and what is
+    `pending`; `POST {"resume": "…"}` continues after it was answered. With `client_decisions` the
+    client may answer: `{"resume": "…", "decisions": {"call_1": true}}`.
 
-    A client speaks as the user: text, pictures and documents. `client_history` lets it send turns of the
-    assistant and of tools; `media_urls` says which addresses of pictures and documents it may send (globs, or
-    `fn(url)`), none by default. A body has `max_body_bytes` and must be there within `body_timeout` seconds.
-    With `include_tool_trace=True` a client that asks for the trace gets it.
+    A client sends messages of the user: text, images and documents. `client_history` also allows
+    messages of the assistant and of tools. `media_urls` says which addresses of images and
+    documents are allowed (globs, or `fn(url)`); none by default. A body may have `max_body_bytes`
+    and must arrive within `body_timeout` seconds. With `include_tool_trace=True` a client may ask
+    for the trace.
     """
     if not callable(as_given(identify)):
         raise ConfigError("identify is fn(headers) that answers a Caller, or None for nobody")

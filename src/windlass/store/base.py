@@ -54,7 +54,7 @@ class InboxItem(msgspec.Struct, frozen=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """A session as a list shows it. `child_ids` are its direct forks."""
+    """A session in a list; `child_ids` are its direct forks."""
 
     id: str
     created_at: float
@@ -91,7 +91,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The end of a journal. Kept elsewhere, it reveals that a backup was restored:
+    """The end of a journal. Kept elsewhere, it shows that an older backup was restored.
 
     ```python
     head = await store.head("s1")
@@ -106,9 +106,9 @@ class Head(msgspec.Struct, frozen=True):
 class Journal(Protocol):
     """A session's journal, held by its only writer.
 
-    `append` orders an entry at once. `flush` closes what was appended since the last flush into
-    one row and hands it on: a row is stored wholly or not at all. `durable` waits until every row
-    handed on is on disk, and raises what went wrong (`StaleWriter`, `Full`, `Locked`).
+    `append` adds an entry in order. `flush` puts what was appended into one row and passes it on; a
+    row is stored completely or not at all. `durable` waits until all rows are on disk, and raises
+    what went wrong (`StaleWriter`, `Full`, `Locked`).
     """
 
     session_id: str
@@ -130,19 +130,20 @@ class Journal(Protocol):
     ) -> T:
         """Run `body(tx)` and append `record(value)` in one transaction: both happen, or neither.
 
-        The body is short and synchronous, touches nothing but `tx` (a DB-API connection to the
-        store's own database), and may be run again. `record` runs where the body ran, so it only
-        computes. Entries appended and not yet flushed go into the same row; they are stored also
-        when the body raises. A body or a record that raises changes nothing else, and its exception
-        comes out here. A second result for the same call is refused with `StoreError`.
+        The body is short and synchronous, changes nothing but `tx` (a DB-API connection to the
+        store's own database), and may run again. `record` runs in the same place, so it only
+        computes. Entries that were appended and not flushed go into the same row; they are stored
+        even if the body raises. If body or record raises, nothing else changes, and the exception
+        is raised here. A second result for the same call is refused with `StoreError`.
 
-        Cancelled before the body began: nothing happened. Cancelled later: the commit is waited for
-        (a second at most) and its record is in `entries` when `CancelledError` goes on.
+        If it is cancelled before the body began, nothing happened. If it is cancelled later, the
+        commit is waited for (at most a second), and its record is in `entries` when
+        `CancelledError` is raised.
         """
         ...
 
     def take(self, item: InboxItem) -> None:
-        """Remove the item from the inbox with the next flush, wholly or not at all."""
+        """Remove the item from the inbox with the next flush, completely or not at all."""
         ...
 
     async def close(self) -> None:
@@ -163,11 +164,11 @@ class Store(Protocol):
         take_over: bool = False,
         caller: str | None = None,
     ) -> Journal:
-        """Become the session's writer, in the name of `caller`.
+        """Become the writer of a session, in the name of `caller`, and return its journal.
 
-        While another writer is alive, in any process, that is refused with `SessionHeld`; with
-        `take_over` the other is stale from now on. The writer of a process that has died is
-        replaced at once. An unknown session with `create=False` is `NoSuchSession`.
+        Raises `SessionHeld` while another writer is alive, in any process; with `take_over` that
+        writer becomes stale. The writer of a dead process is replaced. An unknown session with
+        `create=False` raises `NoSuchSession`.
         """
         ...
 
@@ -176,9 +177,9 @@ class Store(Protocol):
     async def rows(self, session_id: str) -> list[Row]: ...
 
     async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
-        """Check the chain; return the number of rows, or raise `Corrupt` for the first bad one.
+        """Check the hash chain; return the number of rows, or raise `Corrupt`.
 
-        With an `anchor` (an earlier `head`), also that the journal still holds it.
+        With an `anchor` (an earlier `head`), check also that the journal still contains it.
         """
         ...
 
@@ -191,14 +192,14 @@ class Store(Protocol):
     async def info(self, session_id: str) -> SessionInfo: ...
 
     async def sessions(self) -> list[SessionInfo]:
-        """List all sessions, the latest first."""
+        """List all sessions, latest first."""
         ...
 
     async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
-        """Post an item to the session's inbox; return its id once it is durable.
+        """Post an item to the inbox of a session; return its id when it is stored.
 
-        A decision about a call whose question has its answer is refused with `AlreadyAnswered`:
-        of several at once exactly one is stored.
+        A decision about a question that was already answered raises `AlreadyAnswered`: of several
+        at the same time, exactly one is stored.
         """
         ...
 
@@ -212,10 +213,10 @@ class Store(Protocol):
         branch_at: int | None,
         metadata: JsonObject | None = None,
     ) -> None:
-        """Create a session with these entries and its parent's lineage.
+        """Create a session with these entries, whose parent is this session.
 
-        The parent's own `SessionOpened` is left out; the fork has its own. It has the parent's metadata,
-        with those of `metadata` instead of the parent's of the same name.
+        The parent's own `SessionOpened` is left out; the fork has its own. It has the parent's
+        metadata; `metadata` overrides them.
         """
         ...
 
@@ -228,7 +229,8 @@ class Store(Protocol):
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run `body(tx)` in a transaction of its own, outside of any session.
 
-        The rules are those of `Journal.commit`. Cancelled once it began, it is waited for.
+        The rules are those of `Journal.commit`. If it is cancelled after it began, it is waited
+        for.
         """
         ...
 
@@ -237,17 +239,17 @@ class Store(Protocol):
         ...
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
-        """List every recorded model call that matches, the oldest first.
+        """List the cost records that match, oldest first: `await store.calls(tenant="acme")`.
 
-        `await store.calls(tenant="acme", since=yesterday)`. The calls of a run are on the books
-        as soon as its journal is stored, and stay there when the session is deleted.
+        Filters: tenant, caller, request, conversation, session, run, provider, model, since, until.
+        Records of a run are written with its journal, and stay when the session is deleted.
         """
         ...
 
     async def spent(self, since: float) -> tuple[int, float]:
-        """Sum the tokens and dollars of the calls made from this time on (epoch seconds).
+        """Return the tokens and dollars of the calls since this time (epoch seconds).
 
-        What is reserved for calls under way is not among them.
+        What is reserved for calls under way is not included.
         """
         ...
 
@@ -262,8 +264,8 @@ class Store(Protocol):
     ) -> ReserveAnswer:
         """Record a call before it is made, if the limit leaves room for it.
 
-        All in one transaction: of several processes that want the last room one gets it. The call
-        counts with its estimate until it is replaced, also if that is never.
+        This is one transaction: if several processes want the last of the budget, one gets it. The
+        call counts with its estimate until it is replaced.
         """
         ...
 

@@ -30,7 +30,7 @@ _sharing = threading.Lock()
 
 
 def check_address(name: str, value: Any) -> Address | None:
-    """Return the address of a store, or the store itself; `ConfigError` for anything else."""
+    """Return the address of a store, or the store itself; raise `ConfigError` otherwise."""
     if value is None or isinstance(value, (str, os.PathLike)):
         return cast("Address | None", value)
     if isinstance(value, type) or not callable(getattr(value, "open", None)):
@@ -48,13 +48,14 @@ def open_store(
     add_tables: bool = False,
     read_only: bool = False,
 ) -> Store:
-    """Open the store of a URL; a relative file is in `folder`, else in the current one.
+    """Open a store by its address; a relative file is in `folder`, else in the current one.
 
-    `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, a path that ends in .db, .sqlite
-    or .sqlite3, or `postgresql://user:password@host/name`. A store passes through. Nothing is read
-    or written until it is used. The same address is the same store; it ends when everyone who opened it has called `aclose`.
+    Addresses: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, a path that ends in
+    .db, .sqlite or .sqlite3, or `postgresql://user:password@host/name`. A store is returned as it
+    is. Nothing is read or written until it is used. The same address gives the same store, which
+    closes when everybody who opened it has called `aclose`.
 
-    `add_tables` and `read_only` are those of `SqliteStore`; other stores do not look at them.
+    `add_tables` and `read_only` are options of `SqliteStore`; other stores ignore them.
     """
     if not isinstance(address, (str, os.PathLike)):
         return address
