@@ -157,3 +157,30 @@ async def test_changed_options_in_a_run_keep_the_workspace(folders: tuple[Path, 
     model = scripted(write("a.txt"), write("b.txt"), "done")
     await w.agent_loop("go", model=model, tools=TOOLS, session_id="s", post_turn_callback=after)
     assert (project / "a.txt").exists() and (project / "b.txt").exists()
+
+
+async def test_sub_agent_without_a_workspace_works_in_that_of_its_caller(
+    folders: tuple[Path, Path],
+):
+    project, here = folders
+    helper = w.Agent(scripted(write("a.txt"), "done"), tools=TOOLS, name="helper")
+    settled = w.Agent(scripted(write("b.txt"), "done"), tools=TOOLS, workspace=here, name="settled")
+    model = scripted(call("helper", task="go"), call("settled", task="go"), "done")
+    out = await w.Agent(model, tools=[helper.as_tool(), settled.as_tool()], workspace=project).run(
+        "go"
+    )
+    assert out.status == "done"
+    assert (project / "a.txt").exists() and (here / "b.txt").exists()
+    assert not (here / "a.txt").exists() and not (project / "b.txt").exists()
+
+
+async def test_preview_of_a_sub_agent_in_another_workspace_changes_nothing(
+    folders: tuple[Path, Path],
+):
+    project, here = folders
+    helper = w.Agent(scripted(write("a.txt"), "done"), tools=TOOLS, name="helper")
+    model = scripted(call("helper", task="go"), "done")
+    agent = w.Agent(model, tools=[helper.as_tool()], workspace=project)
+    out = await agent.run("go", dry_run="plan")
+    assert out.plan is not None and [one.tool for one in out.plan.effects] == ["file_write"]
+    assert not (project / "a.txt").exists() and not (here / "a.txt").exists()

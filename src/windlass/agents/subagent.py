@@ -15,7 +15,7 @@ from windlass.engine.ownership import owner_of
 from windlass.engine.results import AgentResult, tree_of
 from windlass.engine.resume import resume_run
 from windlass.engine.run_options import AgentOptions, RunOptions
-from windlass.errors import NoSuchSession
+from windlass.errors import NoSuchSession, WorkspaceChanged
 from windlass.events import ChildEvent, Event
 from windlass.identifiers import child_session_id
 from windlass.loop.ledger import Ledger
@@ -78,6 +78,20 @@ def agent_tool(agent: Delegate, name: str | None, description: str | None) -> To
     )
 
 
+async def _share_workspace(plan: Plan, parent: Run, child_id: str) -> Plan:
+    """Have an agent that names no workspace begin in the one of the run that calls it."""
+    try:
+        await parent.store.info(child_id)
+    except NoSuchSession:
+        pass
+    else:
+        return plan  # it has begun: its own session knows
+    try:
+        return plan if plan.relocate is None else plan.relocate(plan, parent.journal.entries)
+    except WorkspaceChanged:
+        return plan  # it names another
+
+
 async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolResult | Parked:
     runtime = current_environment()
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
@@ -87,6 +101,8 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
+        if plan.relocate is not None:
+            plan = await _share_workspace(plan, parent, child_id)
         plan = for_child(place_under(plan, parent), parent.plan, parent.session_id)
     take_over = parent is not None and parent.host.took_over
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)

@@ -14,6 +14,7 @@ from windlass.messages import ToolResult
 from windlass.toolbox.content import (
     FILE_LABELS,
     LARGEST_TEXT,
+    check_digest,
     finish_in_thread,
     hold_file,
     read_content,
@@ -125,7 +126,11 @@ class FileTools:
                 return self._create(path, data, digest, preview=preview)
         except PathRefused as error:
             raise EditRefused("file", str(error)) from None
-        before = read_content(workspace, path, digest)
+        before = read_content(workspace, path)
+        if (
+            before.data != data
+        ):  # what is there already needs no check: the call may have been cut off
+            check_digest(before.shown, before.data, digest)
         edits = () if before.data == data else (SpanEdit(0, len(before.data), data),)
         lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
         what = f"replaced the content ({lines} lines)" if edits else "has this content already"

@@ -67,7 +67,7 @@ def bind_plan(plan: Plan, values: Values, assemble: Assemble, *, records: bool) 
 
     `records`: its runs record their workspace, since they have tools that use it.
     """
-    options = WorkspaceOptions.read(values)
+    options, built = WorkspaceOptions.read(values), plan.policies
     if records:
         plan.metadata = {**(plan.metadata or {}), **describe_workspace(options)}
 
@@ -83,6 +83,9 @@ def bind_plan(plan: Plan, values: Values, assemble: Assemble, *, records: bool) 
             return now
         moved = assemble({**values, "workspace": recorded.anchor, "mounts": wanted})
         moved.metadata = {**(now.metadata or {}), **(moved.metadata or {})}
+        for policy in now.policies:  # those that were added to the plan after it was assembled
+            if policy not in built and policy not in now.inherited:
+                moved = moved.beside(policy)
         return moved if not now.inherited else moved.below(now.inherited)
 
     plan.relocate = relocate
