@@ -24,7 +24,7 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-projects prove-sandbox
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -43,6 +43,7 @@ help:
 	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-options  10,000 sets of options for each door (CI tries 3,000)"
+	@echo "make prove-partial  partial values of 200 generated types at every place (CI samples them)"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make prove-sandbox  10,000 hostile paths, 200 hostile commands and addresses, runs ended at every step; writes bench/SANDBOX.md"
 	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
@@ -107,6 +108,9 @@ prove-linear: $(VENV)/.dev
 
 prove-options: $(VENV)/.dev
 	WINDLASS_PROVE_OPTIONS=1 $(PYTEST) -n $(JOBS) -m deep tests/hostile/test_options.py
+
+prove-partial: $(VENV)/.dev
+	WINDLASS_PROVE_PARTIAL=1 $(PYTEST) -n 0 tests/output
 
 prove-projects: $(VENV)/.dev
 	$(BIN)/python -m tests.hostile.project_proof > bench/PROJECTS.md

@@ -27,6 +27,7 @@ _TOPIC_OF: Final = {
     "engine": "agents",
     "events.policy": "policies",
     "loop": "policies",
+    "output": "agents",
     "store": "audit",
 }
 #: Packages that list their names themselves.

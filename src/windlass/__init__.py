@@ -115,6 +115,7 @@ _HOMES = {
         "WindlassError",
     ),
     "events": (
+        "AnswerDelta",
         "Event",
         "SkillActivated",
         "SkillDeactivated",
@@ -168,6 +169,8 @@ _HOMES = {
     ),
     "observe.trace_events": ("TraceEvent",),
     "engine.keywords": ("LoopOptions",),
+    "output.partial": ("PartialObject",),
+    "output.partial_view": ("PartialValue",),
     "policies.prompt_overrides": ("PromptOverrides", "agent_prompt_overrides"),
     "policies.compaction.options": (
         "Compaction",

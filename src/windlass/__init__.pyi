@@ -130,6 +130,7 @@ from windlass.errors import TokenBudgetExceededError as TokenBudgetExceededError
 from windlass.errors import ToolFailed as ToolFailed
 from windlass.errors import WindlassError as WindlassError
 from windlass.errors import WorkspaceChanged as WorkspaceChanged
+from windlass.events import AnswerDelta as AnswerDelta
 from windlass.events import ChildEvent as ChildEvent
 from windlass.events import Event as Event
 from windlass.events import SkillActivated as SkillActivated
@@ -201,6 +202,8 @@ from windlass.models.registry.registry import (
     provider_capabilities_install as provider_capabilities_install,
 )
 from windlass.observe.trace_events import TraceEvent as TraceEvent
+from windlass.output.partial import PartialObject as PartialObject
+from windlass.output.partial_view import PartialValue as PartialValue
 from windlass.policies.compaction.options import Compaction as Compaction
 from windlass.policies.compaction.options import (
     compact_for_bug_fix_resumption as compact_for_bug_fix_resumption,

@@ -17,6 +17,7 @@ from bench import (
     idle_context,
     judgement,
     ours,
+    partial,
     prefix,
     requests,
     streams,
@@ -230,3 +231,9 @@ def test_the_bare_writer_keeps_every_row(tmp_path):
     db = sqlite3.connect(tmp_path / "bare-1.db")
     assert db.execute("SELECT count(*) FROM rows").fetchone() == (8,)
     db.close()
+
+
+async def test_partial_values_are_timed_against_the_text(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(partial, "SIZES", (2000,))
+    [row] = await partial.rows(reps=1, target=0)
+    assert row.allowed == 3 and row.measured > 0

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from windlass.engine.transcript import transcript_events as transcript_events
     from windlass.engine.transcript import transcript_render_full as transcript_render_full
     from windlass.engine.transcript import transcript_render_visible as transcript_render_visible
+    from windlass.output.partial import PartialObject as PartialObject
+    from windlass.output.partial_view import PartialValue as PartialValue
 else:  # a checker that saw it would take every name for one of the package
     __getattr__ = load_names(
         __name__,
@@ -37,6 +39,8 @@ else:  # a checker that saw it would take every name for one of the package
             "Budget": "engine.limit_options",
             "LoopOptions": "engine.keywords",
             "LoopResult": "engine.results",
+            "PartialObject": "output.partial",
+            "PartialValue": "output.partial_view",
             "StreamEvent": "engine.stream_events",
             "ToolCallRecord": "engine.results",
             "TurnResult": "agents.agent_turn",
@@ -63,6 +67,8 @@ __all__ = [
     "Budget",
     "LoopOptions",
     "LoopResult",
+    "PartialObject",
+    "PartialValue",
     "StreamEvent",
     "ToolCallRecord",
     "TurnResult",

@@ -21,6 +21,7 @@ from windlass.cli.console import (
 )
 from windlass.cli.text import clean, clean_piece, json_text, one_line, shown_call
 from windlass.events import (
+    AnswerDelta,
     BudgetExhausted,
     ChildEvent,
     Event,
@@ -283,6 +284,8 @@ class Redacting:
 
     def __call__(self, event: Event) -> None:
         redactor = self._redactor()
+        if isinstance(event, AnswerDelta):
+            return  # the whole answer is shown when it has come
         if redactor is None:
             self._view(event)
         elif isinstance(event, (TextDelta, ThinkingDelta)):

@@ -12,9 +12,12 @@ from windlass.engine.driver import Start, conduct
 from windlass.engine.environment import Environment
 from windlass.engine.results import RunResult
 from windlass.engine.stream_events import RunEvent, StreamEvent, StreamEventAdapter
+from windlass.errors import ConfigError
 from windlass.events import Event, Replied, RunEnded, TextDelta
 from windlass.loop.abort import Abort
 from windlass.loop.verdict import Outcome
+from windlass.output.partial_view import PartialValue
+from windlass.output.protocol import Answering
 
 Result = TypeVar("Result", bound=RunResult)
 
@@ -139,6 +142,28 @@ class RunStream(Generic[Result]):
             if pipe.finished:
                 return
             await pipe.more()
+
+    async def partial(self) -> AsyncIterator[PartialValue[Any]]:
+        """Yield a typed answer as far as it has come: `async for partial in run.partial(): …`
+
+        A reader that is slower than the model gets the newest value only. The last one `is_complete`.
+        """
+        run = self._check_entered().run
+        typed = next((each for each in run.plan.policies if isinstance(each, Answering)), None)
+        if typed is None:
+            raise ConfigError("partial() shows a typed answer: give the agent an output type")
+        view = typed.build_partial_view((run.plan.metadata or {}).get("sentinel"))
+        pipe, events = self._pipe, self._pipe.events
+        while True:
+            while events:
+                if (mark := view.feed(events.popleft())) is not None:
+                    yield mark
+            if view.has_more and (newest := view.show()) is not None:
+                yield newest
+            if pipe.finished and not events:
+                return
+            if not events:
+                await pipe.more()
 
     async def events(
         self,

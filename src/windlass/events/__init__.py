@@ -435,6 +435,13 @@ class ToolCallReady(msgspec.Struct, frozen=True, tag="tool_call_ready", tag_fiel
     call: ToolCall
 
 
+class AnswerDelta(msgspec.Struct, frozen=True, tag="answer_delta", tag_field="kind", gc=False):
+    """A piece of a typed answer that the model gives by a tool call, as it arrives."""
+
+    tool: str
+    text: str
+
+
 class StreamRestarted(
     msgspec.Struct, frozen=True, tag="stream_restarted", tag_field="kind", gc=False
 ):
@@ -491,6 +498,7 @@ LiveEvent: TypeAlias = Union[
     TextDelta,
     ThinkingDelta,
     ToolCallReady,
+    AnswerDelta,
     StreamRestarted,
     ToolCallStarted,
     ToolCallUpdate,

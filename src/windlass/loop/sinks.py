@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.detach import detach
 from windlass.events import (
+    AnswerDelta,
     Event,
     Replied,
     ReplyFailed,
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 Sink: TypeAlias = Callable[[Event], None]
 REPLY_ENDS = (Replied, ReplyFailed)
-_TEXTS = frozenset({TextDelta, ThinkingDelta})  # most events, and nothing in them can be changed
+_TEXTS = frozenset(
+    {TextDelta, ThinkingDelta, AnswerDelta}
+)  # most events, and nothing in them can be changed
 
 log = logging.getLogger("windlass")
 
@@ -104,11 +107,12 @@ class Receipt(Watcher):
 class CleanShow:
     """Shows live events without secrets, also where one is cut in two by the stream."""
 
-    __slots__ = ("_redactor", "_show", "_text", "_thinking")
+    __slots__ = ("_answer", "_redactor", "_show", "_text", "_thinking", "_tool")
 
     def __init__(self, redactor: Redactor, show: Sink) -> None:
         self._redactor, self._show = redactor, show
         self._text, self._thinking = redactor.stream(), redactor.stream()
+        self._answer, self._tool = redactor.stream(), ""
 
     def __call__(self, event: Event) -> None:
         if type(event) is TextDelta:
@@ -117,9 +121,14 @@ class CleanShow:
         elif type(event) is ThinkingDelta:
             if shown := self._thinking.feed(event.text):
                 self._show(ThinkingDelta(shown))
+        elif type(event) is AnswerDelta:
+            self._tool = event.tool
+            if shown := self._answer.feed(event.text):
+                self._show(AnswerDelta(event.tool, shown))
         else:
             if type(event) is StreamRestarted:
                 self._text, self._thinking = self._redactor.stream(), self._redactor.stream()
+                self._answer = self._redactor.stream()
             self._show(self._redactor.value(event))
 
     def flush(self) -> None:
@@ -128,3 +137,5 @@ class CleanShow:
             self._show(ThinkingDelta(shown))
         if shown := self._text.flush():
             self._show(TextDelta(shown))
+        if shown := self._answer.flush():
+            self._show(AnswerDelta(self._tool, shown))

@@ -6,6 +6,7 @@ The model is told the problems of an answer that does not fit, and the run goes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import msgspec
@@ -19,6 +20,8 @@ from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wrappers.base import Holding
 from windlass.output.options import OutputOptions
+from windlass.output.partial_schema import PartialSchema
+from windlass.output.partial_view import PartialView
 from windlass.output.plan import OutputPlan, Reading, plan_output
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
@@ -61,6 +64,19 @@ class TypedAnswer(Answering):
         text = visible(message.text, sentinel)
         answer = Message("assistant", (Text(text),))
         return self.wanted.read(Response(answer, NO_USAGE, cast("Any", stop_reason)))
+
+    @cached_property
+    def _partial_schema(self) -> PartialSchema:
+        return PartialSchema(self.wanted.sent or {})
+
+    def build_partial_view(self, sentinel: str | None) -> PartialView:
+        """Build the view of the answer while it is being written."""
+        wanted = self.wanted
+
+        def read(message: Message, stop_reason: str) -> Reading:
+            return self.read(message, stop_reason, sentinel)
+
+        return PartialView(self._partial_schema, read, tool=wanted.tool, wrapped=wanted.wrapped)
 
     def wrap(self, model: Model) -> Model:
         """Return the model as answers of this kind need it."""

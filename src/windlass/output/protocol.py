@@ -9,6 +9,7 @@ from windlass.loop.policy import Policy
 from windlass.messages import Message
 
 if TYPE_CHECKING:
+    from windlass.output.partial_view import PartialView
     from windlass.output.plan import Reading
 
 
@@ -25,3 +26,7 @@ class Answering(Policy[None]):
     @abstractmethod
     def read(self, message: Message, stop_reason: str, sentinel: str | None) -> Reading:
         """Return the value that a message gives, or its problems."""
+
+    @abstractmethod
+    def build_partial_view(self, sentinel: str | None) -> PartialView:
+        """Build the view of the answer while it is being written."""

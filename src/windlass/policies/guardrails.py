@@ -19,6 +19,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, GuardrailTripped, error_text, safe_repr
 from windlass.events import (
+    AnswerDelta,
     Event,
     GuardrailDecided,
     IterationStart,
@@ -469,7 +470,7 @@ class HeldShow:
             self._show(event)
 
 
-_PIECES: Final = frozenset({TextDelta, ThinkingDelta, StreamRestarted})
+_PIECES: Final = frozenset({TextDelta, ThinkingDelta, AnswerDelta, StreamRestarted})
 
 
 def _has_text(event: Event) -> bool:

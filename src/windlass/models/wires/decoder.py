@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from windlass.errors import BadReply, ModelError, StreamBroken
-from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.events import AnswerDelta, TextDelta, ThinkingDelta, ToolCallReady
 from windlass.json_types import JsonObject, is_object
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall
 from windlass.models.base import Emit, Response, silent
+from windlass.models.structured_output import TOOL
 from windlass.models.transport.errors import Source, error_fields, from_stream
 from windlass.models.transport.sse import MAX_EVENT, SSEDecoder
 from windlass.models.wires.json_values import loads
@@ -140,6 +141,11 @@ class Decoder:
             elif type(block) is ToolCall and block.raw is None:
                 self.emit(ToolCallReady(block))
         return response
+
+    def _show_arguments(self, name: str, piece: str) -> None:
+        """Show a piece of a call's arguments, where the call is a typed answer."""
+        if name.startswith(TOOL) and piece:
+            self.emit(AnswerDelta(self.names.get(name, name), piece))
 
     def _finish_call(self, call: ToolCall, *, sure: bool = False) -> None:
         """Announce a finished call; hold one without arguments until it cannot have been cut off."""

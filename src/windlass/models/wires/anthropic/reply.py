@@ -141,7 +141,9 @@ class MessagesDecoder(Decoder):
                 opened.parts.append(text)
                 self.emit(TextDelta(text))
             case "input_json_delta":
-                opened.json.append(as_text(delta.get("partial_json")))
+                piece = as_text(delta.get("partial_json"))
+                opened.json.append(piece)
+                self._show_arguments(as_text(opened.block.get("name")), piece)
             case "thinking_delta":
                 text = as_text(delta.get("thinking"))
                 opened.parts.append(text)

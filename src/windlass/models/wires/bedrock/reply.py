@@ -161,6 +161,8 @@ class ConverseDecoder(Decoder):
             return  # a delta holds one thing
         if use := as_dict(delta.get("toolUse")):
             opened.input.append(use.get("input"))
+            name = as_dict(opened.start.get("toolUse")).get("name")
+            self._show_arguments(as_text(name), as_text(use.get("input")))
         if reasoning := as_dict(delta.get("reasoningContent")):
             if thought := as_text(reasoning.get("text")):
                 opened.thought.append(thought)

@@ -179,6 +179,7 @@ class ChatDecoder(Decoder):
         call.id = call.id or id
         if isinstance(given, str):
             call.parts.append(given)
+            self._show_arguments(call.name, given)
         elif given is not None:
             call.given = given
 

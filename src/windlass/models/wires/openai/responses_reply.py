@@ -104,7 +104,9 @@ class ResponsesDecoder(Decoder):
             case "response.refusal.delta":
                 self._add_delta(event, "refusal", TextDelta)
             case "response.function_call_arguments.delta":
-                self._pieces(event, "arguments").append(as_text(event.get("delta")))
+                piece = as_text(event.get("delta"))
+                self._pieces(event, "arguments").append(piece)
+                self._show_arguments(as_text(self._item(event).data.get("name")), piece)
             case "response.function_call_arguments.done":
                 if (given := event.get("arguments")) is not None:
                     text = given if isinstance(given, str) else dumps(given).decode()
