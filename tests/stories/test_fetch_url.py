@@ -54,17 +54,24 @@ REPLIES = {
 }
 
 
+#: Set when a page is asked for that never comes, and when its reader has gone.
+SIGNALS: dict[str, asyncio.Event] = {}
+
+
 @asynccontextmanager
 async def serve() -> AsyncGenerator[tuple[str, list[str]]]:
     """Serve the pages on loopback; provide the address and the paths that were asked for."""
     asked: list[str] = []
+    SIGNALS.update(asked=asyncio.Event(), left=asyncio.Event())
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split(b" ")[1].decode()
         asked.append(path)
         if path == "/silent":
+            SIGNALS["asked"].set()
             await reader.read()
+            SIGNALS["left"].set()
         else:
             writer.write(REPLIES[path])
         writer.close()
@@ -198,3 +205,24 @@ async def test_fetch_rules_are_checked_before_the_run(rules: dict[str, Any]):
     with pytest.raises(ConfigError, match=r"fetch\."):
         await w.agent_loop("go", model=model, tools=["fetch_url"], fetch=rules)
     assert model.requests == []
+
+
+@pytest.mark.parametrize("how", ["abort", "cancel"])
+async def test_fetch_url_lets_go_of_the_connection_when_the_run_ends(how: str):
+    abort = w.Abort()
+    async with serve() as (host, _):
+        url = f"http://{host}/silent"
+        model = scripted(call("fetch_url", url=url), "done")
+        run = w.agent_loop(
+            url, model=model, tools=["fetch_url"], fetch={"private": [host]}, abort=abort
+        )
+        task = asyncio.create_task(run)
+        await SIGNALS["asked"].wait()
+        if how == "abort":
+            abort.abort("enough")
+            assert (await task).status != "done"
+        else:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await asyncio.wait_for(SIGNALS["left"].wait(), 10)

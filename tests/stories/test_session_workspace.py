@@ -143,6 +143,8 @@ async def test_session_cannot_be_opened_with_another_workspace(folders: tuple[Pa
         await w.agent_session_open("bare", workspace=here)
     with pytest.raises(ConfigError, match="no folder"):
         await w.agent_session_open("t", workspace=project / "no")
+    with pytest.raises(ConfigError, match="say workspace="):
+        await w.agent_session_open("t", metadata={"workspace_anchor": "/etc"})
     with pytest.raises(ConfigError, match="'read' or 'extend'"):
         await w.agent_session_open("t", workspace=project, mounts={".": "write"})  # pyright: ignore
 

@@ -26,6 +26,8 @@ from windlass.store.open import Address, check_address
 SessionAction: TypeAlias = Literal[
     "read", "run", "resume", "fork", "mail", "answer", "edit", "undo", "audit"
 ]
+#: Keys of the workspace, see `toolbox/session_workspace.py`.
+_WORKSPACE_KEYS = ("workspace_anchor", "workspace_mounts")
 #: The key of the session's owner in its metadata.
 OWNER_KEY = "windlass_owner"
 BEGIN_TRIES = 60  # waits for a session that is about to begin
@@ -296,9 +298,12 @@ def with_owner(owner: SessionOwner, metadata: Mapping[str, Any] | None = None) -
 
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> None:
-    """Refuse metadata that claims an owner."""
+    """Refuse metadata that claims an owner or a workspace."""
     if metadata and OWNER_KEY in metadata:
         raise ConfigError(f"metadata has no key {OWNER_KEY!r}: say who begins a session by caller=")
+    for key in _WORKSPACE_KEYS:
+        if metadata and key in metadata:
+            raise ConfigError(f"metadata has no key {key!r}: say workspace= and mounts=")
 
 
 def owner_in(metadata: Mapping[str, Any] | None) -> SessionOwner | None:

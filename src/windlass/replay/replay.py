@@ -153,6 +153,9 @@ async def replay_run(
     own = plan is not None
     if plan is None:
         plan = _plan_of(record, tools, system)
+    elif plan.relocate is not None:
+        plan = plan.of(plan.model)
+        plan.relocate = None  # no tool runs, so the workspace need not be there
     playback = Playback(record, in_order=own)
     store = await _copy_session(session_id, entries[1:cut])
     request = RunRequest(plan=plan, environment=environment, store=store, run_id=run.begun.run_id)
