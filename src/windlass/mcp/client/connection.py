@@ -21,6 +21,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from windlass import __version__, seams
 from windlass.errors import ConfigError, McpError, PermissionDenied, error_text
 from windlass.json_types import JsonObject
+from windlass.mcp.client.auth import SignIn, build_auth
 from windlass.mcp.client.content import to_blocks, to_resource_blocks, to_result
 from windlass.mcp.client.http import open_http
 from windlass.mcp.client.offer import (
@@ -71,8 +72,10 @@ class Connection:
         environ: Mapping[str, str],
         folder: str,
         clean: Callable[[str], str],
+        sign_in: SignIn | None = None,
     ) -> None:
         self.server, self._environ, self._folder, self._clean = server, environ, folder, clean
+        self._sign_in = sign_in
         self.listing = Listing()
         self.errors = ErrorLog(server.name, clean)
         self._client: Client | None = None
@@ -168,7 +171,7 @@ class Connection:
             stack.callback(process.kill)
             transport = open_stdio(process, self.errors, self._on_end)
         else:
-            transport = open_http(server)
+            transport = open_http(server, build_auth(server, self._environ, self._sign_in))
         client = Client(
             transport,
             client_info=_INFO,

@@ -14,6 +14,7 @@ from windlass.errors import ConfigError, McpError
 from windlass.mcp.client.servers import McpServer
 
 if TYPE_CHECKING:
+    from windlass.mcp.client.auth import SignIn
     from windlass.mcp.client.connection import Connection
 
 log = logging.getLogger("windlass.mcp")
@@ -45,6 +46,8 @@ class McpPool:
         self._environ, self._clean = environ, clean
         self._open: dict[tuple[object, ...], Connection] = {}
         self._users: dict[int, int] = {}
+        self.sign_in: SignIn | None = None
+        """What sends a person to sign in; None: a server that asks for it is refused."""
 
     async def connect(self, servers: Sequence[McpServer], folder: str) -> Connected:
         """Start the servers side by side, or use those that run; raise for one that is required."""
@@ -85,7 +88,9 @@ class McpPool:
                 raise ConfigError(
                     "MCP servers need the SDK: pip install 'windlass[mcp]'"
                 ) from error
-            found = self._open[key] = module.Connection(server, self._environ, folder, self._clean)
+            found = self._open[key] = module.Connection(
+                server, self._environ, folder, self._clean, self.sign_in
+            )
         assert found is not None
         return found
 
