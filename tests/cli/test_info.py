@@ -106,6 +106,9 @@ def test_the_package_runs_as_a_module():
         "demo",
         "doctor",
         "mcp",
+        "mcp list",
+        "mcp call",
+        "mcp doctor",
         "mcp serve",
     ],
 )

@@ -202,5 +202,8 @@ COMMANDS = (
     "audit seal",
     "undo",
     "doctor",
+    "mcp list",
+    "mcp call",
+    "mcp doctor",
     "mcp serve",
 )

@@ -155,6 +155,15 @@ class _Mcp(LazyGroup):
     """The commands of `windlass mcp`."""
 
     table = {
+        "list": (
+            "windlass.cli.mcp.client:list_",
+            "List the tools, resources and prompts of MCP servers.",
+        ),
+        "call": ("windlass.cli.mcp.client:call", "Call a tool of an MCP server."),
+        "doctor": (
+            "windlass.cli.mcp.client:doctor",
+            "Start MCP servers and say what they speak, or why they fail; sign in to them.",
+        ),
         "serve": (
             "windlass.cli.mcp.serve:serve",
             "Serve an application to MCP clients: a McpService, a Runtime, an Agent, or tools.",
@@ -164,4 +173,4 @@ class _Mcp(LazyGroup):
 
 @click.group(cls=_Mcp)
 def mcp() -> None:
-    """Serve an application to clients of the Model Context Protocol."""
+    """Use MCP servers, and serve an application to MCP clients."""

@@ -50,7 +50,7 @@ _COMMANDS = {
         "List known models and prices; `doctor` examines one.",
     ),
     "doctor": ("windlass.cli.machine:doctor", "Say what this machine can do for the sandbox."),
-    "mcp": ("windlass.cli.groups:mcp", "Serve an application to MCP clients."),
+    "mcp": ("windlass.cli.groups:mcp", "Use MCP servers; serve an application to MCP clients."),
     "lint": (
         "windlass.cli.lint.command:lint",
         "Find deprecated options, wrong settings, too many tools.",
