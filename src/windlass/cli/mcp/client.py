@@ -110,7 +110,9 @@ def call(
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Call TOOL, as `server__tool` or `tool`, with ARGUMENTS as JSON. Exit code 1 for an error result.
+    """Call a tool of an MCP server.
+
+    TOOL is `server__tool` or `tool`, ARGUMENTS a JSON object. Exit code 1 for an error result.
 
     \b
       windlass mcp call files__read_text_file '{"path": "README.md"}' --mcp mcp.json
@@ -157,9 +159,9 @@ def doctor(
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Start each MCP server and say what it speaks, how long it took, or why it failed.
+    """Start MCP servers and say what they speak, or why they fail; sign in to them.
 
-    A server with `auth` is signed in to here. Exit code 1 when one of them failed.
+    At a terminal, a server with `auth` is signed in to. Exit code 1 when one of them failed.
     """
     rows: list[JsonObject] = []
 
