@@ -26,6 +26,7 @@ from bench import (
     prefix,
     requests,
     resources,
+    search,
     starting,
     streams,
     turns,
@@ -126,6 +127,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "flow": _flow,
     "context": _context,
     "commands": lambda: (commands.rows(max(3, REPS // 2)), 0),
+    "search": lambda: (search.rows(max(3, REPS // 2)), 0),
     "long": _long_tasks,
 }
 

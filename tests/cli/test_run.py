@@ -373,3 +373,26 @@ def test_run_without_an_answer_has_null_as_its_output(windlass, module):
     result = json.loads(done.stdout)
     assert (result["output"], result["final_text"]) == (None, "")
     assert result["error"]["category"] == "auth"
+
+
+def test_preset_gives_built_in_tools_in_a_workspace(windlass, module, project: Path):
+    module(
+        "watch",
+        """
+        async def nothing(): "Do nothing."
+
+        def calls(name, **given):
+            return [{"name": name, "arguments": given}]
+
+        w.llm_mock(text="", tool_calls=calls("grep", pattern="pr.ce"))
+        w.llm_mock(text="", tool_calls=calls("file_write", path="b.txt", content="cheap"))
+        w.llm_mock(text="done")
+    """,
+    )
+    (project / "shop").mkdir()
+    (project / "shop/a.txt").write_text("the price\n")
+    given = ("--workspace", "shop", "--tools-preset", "readwrite", "--sandbox", "isolated")
+    done = windlass("run", "go", *MOCK, "-t", "watch:nothing", *given)
+    assert "1 match in 1 file" in done.stderr and (project / "shop/b.txt").read_text() == "cheap"
+    refused = windlass("run", "go", *MOCK, "--tools-preset", "read", code=2)
+    assert "readonly" in refused.stderr

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -222,14 +225,14 @@ async def test_grep_that_is_cancelled_leaves_no_process(shop: Path, engine: str)
     assert len(set(os.listdir("/proc/self/fd")) - before) <= 1  # the one that lists them
 
 
-def _wait_for_child() -> list[str]:
-    while not (found := _find_children()):
+def _wait_for_child(owner: int | None = None) -> list[str]:
+    while not (found := _find_children(owner)):
         time.sleep(0.01)
     return found
 
 
-def _find_children() -> list[str]:
-    """Return the processes that this one started and that still run."""
+def _find_children(owner: int | None = None) -> list[str]:
+    """Return the processes that this one, or another, started and that still run."""
     found: list[str] = []
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -237,6 +240,58 @@ def _find_children() -> list[str]:
                 status = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if status[1] == str(os.getpid()) and status[0] != "Z":
+            if status[1] == str(owner or os.getpid()) and status[0] != "Z":
                 found.append(name)
     return found
+
+
+def test_search_process_ends_with_its_program(shop: Path) -> None:
+    (shop / "long.txt").write_text("a" * 5_000 + "!\n")
+    program = (
+        "import asyncio, sys\n"
+        "from windlass.toolbox.search.tools import SearchTools, Workspace\n"
+        "tools = SearchTools(Workspace(sys.argv[1]))\n"
+        "asyncio.run(tools.grep('^(a+)+(?<=b)', path='long.txt'))\n"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", program, str(shop)])
+    (child,) = _wait_for_child(owner.pid)
+    while _count_seconds(child) < 0.2:  # it is in the pattern
+        time.sleep(0.01)
+    owner.kill()
+    owner.wait()
+    until = time.monotonic() + 10  # half of its own time limit
+    while (Path("/proc") / child).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not (Path("/proc") / child).exists()
+
+
+def _count_seconds(process: str) -> float:
+    """Return the seconds of CPU that a process has used."""
+    fields = (Path("/proc") / process / "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def test_search_does_not_follow_a_folder_that_becomes_a_link(shop: Path, engine: str) -> None:
+    outside, inside = shop.parent / "other", shop / "src/deep"
+    outside.mkdir()
+    (outside / "tax.py").write_text("total = 'outside'\n")
+    search = tools.SearchTools(tools.Workspace(shop))
+    moved = shop / "moved"
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            inside.rename(moved)
+            inside.symlink_to(outside)
+            inside.unlink()
+            moved.rename(inside)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(5):
+            assert "outside" not in await search.grep("total", path="src")
+            assert "outside" not in await search.glob("*.py", path="src")
+    finally:
+        stop.set()
+        swapping.join()

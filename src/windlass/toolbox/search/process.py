@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from windlass.errors import WindlassError
 from windlass.json_types import JsonObject
 from windlass.toolbox.search.ripgrep import build_arguments, parse_paths
 
-SECONDS: Final = 20.0
+SECONDS = 20.0
 _TOOLBOX: Final = Path(__file__).resolve().parent.parent
 #: Whether a process can begin in a folder that is known by its descriptor.
 _HAS_PROC: Final = os.path.isdir("/proc/self/fd")
@@ -49,8 +50,9 @@ async def run_search(request: JsonObject, descriptors: tuple[int, ...]) -> JsonO
     )
     assert process.stdin is not None and process.stdout is not None
     try:
-        # It stays open: that it is closed tells the process that nobody waits any more.
-        process.stdin.write(msgspec.json.encode(request) + b"\n")
+        # It stays open: that it is closed tells the process that nobody waits any more. In ASCII,
+        # because a pattern may hold half of a surrogate pair.
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         output = await process.stdout.read()
         code = await process.wait()
     finally:

@@ -59,7 +59,7 @@ class SearchTools:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._ripgrep = find_ripgrep(workspace.anchor)
+        self.ripgrep = find_ripgrep(workspace.anchor)
 
     def build(self) -> dict[str, Tool]:
         """Return the tools, by name."""
@@ -102,7 +102,7 @@ class SearchTools:
                 "most": max_results,
                 "context": context,
                 "ignore_case": ignore_case,
-                "ripgrep": self._ripgrep,
+                "ripgrep": self.ripgrep,
             }
             answer = await _ask(request, place)
         return _show_lines(answer, place, has_context=context > 0)
@@ -136,10 +136,10 @@ class SearchTools:
 
     async def _find_files(self, pattern: str, place: _Place, most: int) -> tuple[list[str], bool]:
         """Return one file more than was asked for, if there are more, and whether time was over."""
-        if self._ripgrep is not None and place.folder is not None:
+        if self.ripgrep is not None and place.folder is not None:
             try:
                 compile_glob(pattern)
-                paths = await list_files(self._ripgrep, place.folder, pattern)
+                paths = await list_files(self.ripgrep, place.folder, pattern)
             except InvalidGlob as error:
                 raise Retry(f"the glob cannot be used: {error}") from None
             except SearchFailed as error:

@@ -37,7 +37,7 @@ def main() -> None:
         line += piece
     request = json.loads(line)
     seconds = float(request["seconds"])
-    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE)
+    signal.setitimer(signal.ITIMER_REAL, seconds + min(GRACE, seconds))
     _end_with_owner()
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     until = time.monotonic() + seconds
