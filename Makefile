@@ -118,6 +118,9 @@ prove-projects: $(VENV)/.dev
 prove-sandbox: $(VENV)/.dev
 	$(BIN)/python -m tests.toolbox.sandbox_proof > bench/SANDBOX.md
 
+prove-search: $(VENV)/.dev
+	$(BIN)/python -m tests.toolbox.search.proof > bench/SEARCH.md
+
 options: $(VENV)/.dev
 	$(BIN)/python scripts/make_options.py
 
