@@ -24,7 +24,7 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox
+.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox prove-search
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -46,6 +46,7 @@ help:
 	@echo "make prove-partial  partial values of 200 generated types at every place (CI samples them)"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make prove-sandbox  10,000 hostile paths, 200 hostile commands and addresses, runs ended at every step; writes bench/SANDBOX.md"
+	@echo "make prove-search  200 hostile patterns, random trees with and without ripgrep, 50,000 files; writes bench/SEARCH.md"
 	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make docs        build the site of the documentation into site/; needs no network"
