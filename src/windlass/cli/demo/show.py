@@ -18,7 +18,7 @@ import msgspec
 
 from windlass.cli import timeline
 from windlass.cli.console import out
-from windlass.cli.demo.coding import CodingStory
+from windlass.cli.demo.repair import RepairStory
 from windlass.cli.demo.scene import PACE, build_scene
 from windlass.cli.demo.shop import SESSION, Shop
 from windlass.cli.main import debug_option
@@ -55,7 +55,7 @@ def demo(keep: str | None, naive: bool, coding: bool) -> None:
     if naive and coding:
         raise click.UsageError("--naive is about the refund: leave --coding or --naive out")
     with _folder(keep) as folder:
-        story = CodingStory(folder, out()) if coding else Story(Shop(folder), out(), naive)
+        story = RepairStory(folder, out()) if coding else Story(Shop(folder), out(), naive)
         story.tell()
         story.next_steps(keep)
         kept = story.as_promised

@@ -1,6 +1,6 @@
 """A process of the coding demo: gives the agent a task, or resumes it, and kills itself when told to.
 
-`python -m windlass.cli.demo.coding_child FOLDER MOMENT PACE TASK` writes every event as a line of JSON; without a
+`python -m windlass.cli.demo.repair_child FOLDER MOMENT PACE TASK` writes every event as a line of JSON; without a
 task it resumes.
 """
 

@@ -37,7 +37,7 @@ DEATHS: Final[dict[Moment, str]] = {
 }
 
 
-class CodingStory:
+class RepairStory:
     """The demo: what the processes report, and what is in the folder afterwards."""
 
     def __init__(self, folder: Path, paper: ConsoleOutput) -> None:
@@ -70,7 +70,7 @@ class CodingStory:
         """Run one process from start to end, and say how it ended."""
         pace = PACE if self.paper.fancy else 0.0
         # -P: without it modules of the current folder, which may be a download, come first
-        command = [sys.executable, "-P", "-m", "windlass.cli.demo.coding_child"]
+        command = [sys.executable, "-P", "-m", "windlass.cli.demo.repair_child"]
         command += [str(self.folder), moment, str(pace), task]
         decode = msgspec.json.Decoder(Event).decode
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
