@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mcp_types as types
 import pytest
@@ -202,6 +202,72 @@ async def test_mcp_server_does_not_take_approvals_that_it_did_not_ask_for() -> N
             )
             assert isinstance(done, types.CallToolResult) and text(done) == "refunded 7"
         assert till.paid == [7]
+
+
+async def test_mcp_server_takes_each_answer_once() -> None:
+    """A client sends its answer twice at once: one request follows the call, the other is refused."""
+    calls, started, going = list[str](), asyncio.Event(), asyncio.Event()
+
+    @w.tool
+    async def slow() -> str:
+        """Ask, and take a while."""
+        peer = mcp_peer()
+        assert peer is not None
+        await peer.elicit("Sure?", {"ok": {"type": "boolean"}})
+        calls.append("slow")
+        started.set()
+        await going.wait()
+        return "done"
+
+    async with w.Runtime(tools=[slow]) as scope:
+        async with connect(
+            McpService(scope), ANN, ERAS[1], elicitation_callback=say(None)
+        ) as client:
+            wanted: Any = {"name": "slow", "arguments": {}, "allow_input_required": True}
+            asked = await client.session.call_tool(**wanted)
+            assert isinstance(asked, types.InputRequiredResult)
+            yes = types.ElicitResult(action="accept", content={"ok": True})
+            wanted["input_responses"] = dict.fromkeys(asked.input_requests or {}, yes)
+            wanted["request_state"] = asked.request_state
+            first = asyncio.create_task(client.session.call_tool(**wanted))
+            await started.wait()
+            second = await client.session.call_tool(**wanted)
+            assert isinstance(second, types.CallToolResult) and '"session_held"' in text(second)
+            going.set()
+            done = await first
+            assert isinstance(done, types.CallToolResult) and text(done) == "done"
+    assert calls == ["slow"]
+
+
+@both_eras
+async def test_mcp_server_sends_values_of_tools_that_declare_them(era: str) -> None:
+    """A tool with a schema of its answer sends the value; arguments of prompts are texts."""
+
+    @w.tool(returns={"type": "object", "properties": {"total": {"type": "number"}}})
+    async def price(order: int) -> dict[str, float]:
+        """Price an order."""
+        return {"total": order * 1.5}
+
+    @mcp_prompt
+    def offer(count: int, kind: Literal["pen", "book"] = "pen") -> str:
+        """Offer something."""
+        return f"Offer {count + 1} {kind}s."
+
+    async with w.Runtime(tools=[price, add]) as scope:
+        async with connect(McpService(scope, prompts=[offer]), ANN, era) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert tools["price"].output_schema is not None
+            assert tools["add"].output_schema is None
+            hints = tools["add"].annotations
+            assert hints is not None and hints.read_only_hint
+            done = await client.call_tool("price", {"order": 4})
+            assert done.structured_content == {"total": 6.0}
+            got = await client.get_prompt("offer", {"count": "2"})
+            content = got.messages[0].content
+            assert isinstance(content, types.TextContent) and content.text == "Offer 3 pens."
+            reference = types.PromptReference(name="offer")
+            found = await client.complete(reference, {"name": "kind", "value": "b"})
+            assert found.completion.values == ["book"]
 
 
 @both_eras

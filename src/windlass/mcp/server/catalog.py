@@ -257,12 +257,13 @@ class Catalog:
         for one in self.resources:
             values = one.match(uri)
             if values is not None:
-                return self._extra[one.tool.name], values, one.mime_type
+                tool = self._extra[one.tool.name]
+                return tool, type_arguments(tool, values), one.mime_type
         address = parse_row(uri)
         tool = None if address is None else self.find(address.tool)
         if address is None or not isinstance(tool, ResourceTool):
             return None
-        return tool, _typed_id(tool, address.arguments), "application/json"
+        return tool, type_arguments(tool, address.arguments), "application/json"
 
 
 def row_uri(name: str, id: object = None) -> str:
@@ -282,13 +283,19 @@ def parse_row(uri: str) -> RowAddress | None:
     return RowAddress(f"get_{name}", {"id": unquote(id)})
 
 
-def _typed_id(tool: ResourceTool, arguments: JsonObject) -> JsonObject:
-    """Return the arguments with an id of the row's own type."""
-    wanted = tool.parameters.get("properties", {}).get("id", {}).get("type")
-    id = arguments.get("id")
-    if wanted == "integer" and isinstance(id, str) and re.fullmatch(r"-?\d{1,18}", id):
-        return {"id": int(id)}
-    return arguments
+def type_arguments(tool: Tool, given: JsonObject) -> JsonObject:
+    """Return arguments that came as texts as the numbers and booleans that the tool expects."""
+    schemas: JsonObject = tool.parameters.get("properties", {})
+    return {name: _type_argument(schemas.get(name, {}), value) for name, value in given.items()}
+
+
+def _type_argument(schema: JsonObject, value: object) -> object:
+    if not isinstance(value, str) or schema.get("type") not in ("integer", "number", "boolean"):
+        return value
+    try:
+        return msgspec.json.decode(value, type=bool | int | float)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return value  # the check of the arguments says what is wrong with it
 
 
 def _agent_tool(agent: object) -> Tool:

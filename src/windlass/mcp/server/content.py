@@ -83,7 +83,7 @@ def to_tool(tool: Tool) -> types.Tool:
     """Describe a tool to a client."""
     level = tool.annotations.get("side_effect_level")
     hints = types.ToolAnnotations(
-        read_only_hint=level == "read_only" if level is not None else None,
+        read_only_hint=level in ("none", "read_only") if level is not None else None,
         destructive_hint=tool.annotations.get("kind") == "delete" or None,
         idempotent_hint=tool.keyed or None,
     )

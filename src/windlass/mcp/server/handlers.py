@@ -20,7 +20,13 @@ from windlass.access.caller import Caller
 from windlass.errors import Suspended
 from windlass.json_types import JsonObject
 from windlass.mcp.server import content
-from windlass.mcp.server.catalog import RESUME_PARAMETERS, RESUME_TOOL, Catalog, row_uri
+from windlass.mcp.server.catalog import (
+    RESUME_PARAMETERS,
+    RESUME_TOOL,
+    Catalog,
+    row_uri,
+    type_arguments,
+)
 from windlass.mcp.server.exchange import Exchange
 from windlass.mcp.server.open_calls import Context, Finished, OpenCall, OpenCalls, RequestState
 from windlass.mcp.server.peer import Answer, Level, McpPeer
@@ -203,7 +209,7 @@ class Handlers:
         tool = None if prompt is None else self.catalog.find(prompt.tool.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}"[:200])
-        call = RequestedCall(tool.name, dict(params.arguments or {}))
+        call = RequestedCall(tool.name, type_arguments(tool, {**(params.arguments or {})}))
         done = await self._call_or_fail(
             ctx, tool, call, params.request_state, params.input_responses
         )

@@ -39,7 +39,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, headers: Mapping[str, str], scope: Scope) -> None:
         """Refuse a request for another path, host or origin."""
-        if scope["path"] != self.path:
+        # An app that is mounted in another is told the whole path, and where it is mounted.
+        if scope["path"].removeprefix(scope.get("root_path") or "") != self.path:
             raise RequestRefused(404, "not_found", "there is nothing at this path")
         found = _HOST.fullmatch(headers.get("host", ""))
         name = "" if found is None else found[1].lower()

@@ -112,6 +112,7 @@ class OpenCall:
         if self._answered is not None and not self._answered.done():
             if self._answers.keys() >= self._asks.keys():
                 self._answered.set_result(None)
+                self.round += 1  # a state answers once: who sends it again does not follow the call
 
     async def wait(self) -> None:
         """Wait until there is something to send, to ask or to answer; send what there is."""
@@ -247,13 +248,14 @@ class OpenCalls:
     def find(self, state: RequestState, caller: Caller) -> OpenCall | None:
         """Find the call that a client answers a question of."""
         opened = self._calls.get(state.call)
-        if opened is None or opened.caller != caller or opened.round != state.round:
+        if opened is None or str(opened.caller) != str(caller) or opened.round != state.round:
             return None
         return opened
 
     def begin(self, opened: OpenCall, work: Callable[[OpenCall], Awaitable[Finished]]) -> None:
         """Start the task of a call; refuse it if the caller has too many."""
-        mine = sum(other.caller == opened.caller for other in self._calls.values())
+        name = str(opened.caller)  # whatever roles he has meanwhile
+        mine = sum(str(other.caller) == name for other in self._calls.values())
         if mine >= self.most:
             raise RequestRefused(429, "too_many_calls", f"at most {self.most} calls at a time")
         self._calls[opened.id] = opened
