@@ -218,6 +218,9 @@ class MemoryJournal:
         return journal
 
 
+_FEW = 50  # sessions that a wrong id is compared with
+
+
 class MemoryStore:
     """Sessions that end with the process: `store = MemoryStore()`."""
 
@@ -517,7 +520,9 @@ class MemoryStore:
         return session
 
     def _unknown(self, session_id: str) -> NoSuchSession:
-        return NoSuchSession(f"no session {session_id!r}{nearest(session_id, self._sessions)}")
+        # A run under a new name asks for it first: comparing it with thousands would take long.
+        known = self._sessions if len(self._sessions) <= _FEW else ()
+        return NoSuchSession(f"no session {session_id!r}{nearest(session_id, known)}")
 
     def _root_of(self, parent_id: str) -> str:
         parent = self._find(parent_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from secrets import token_hex
 from typing import Final, TypeVar
@@ -15,7 +15,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from windlass import __version__, seams
+from windlass import __version__
 from windlass.access.caller import Caller
 from windlass.errors import Suspended
 from windlass.json_types import JsonObject
@@ -29,7 +29,7 @@ from windlass.mcp.server.catalog import (
 )
 from windlass.mcp.server.exchange import Exchange
 from windlass.mcp.server.open_calls import Context, Finished, OpenCall, OpenCalls, RequestState
-from windlass.mcp.server.peer import Answer, Level, McpPeer
+from windlass.mcp.server.peer import Answer, Level
 from windlass.mcp.server.requested_call import RequestedCall
 from windlass.mcp.server.run import CallRuns
 from windlass.mcp.server.subscribers import Subscribers
@@ -309,18 +309,13 @@ class Handlers:
         caller = self._caller(ctx)
         if state is not None:
             return await self._go_on(ctx, caller, state, answers or {})
-        opened = OpenCall(caller, seams.new_id("session"), answers)
+        opened = OpenCall(caller, "", answers)
 
         async def work(opened: OpenCall) -> Finished:
-            peer = McpPeer(opened)
-            result = await self.runs.begin(
-                tool, call, opened.session_id, caller, peer, opened.report
-            )
+            result = await self.runs.begin(tool, call, caller, opened)
             return Finished(result, tool, opened.session_id)
 
-        self._attach(opened, ctx)
-        self.calls.begin(opened, work)
-        return await self._follow(opened, ctx)
+        return await self._start(ctx, opened, work)
 
     async def _go_on(
         self, ctx: Context, caller: Caller, state: str, answers: Mapping[str, Answer]
@@ -359,10 +354,14 @@ class Handlers:
         opened.sealed = answers is not None
 
         async def work(opened: OpenCall) -> Finished:
-            peer = McpPeer(opened)
-            result, tool = await self.runs.resume(session_id, caller, peer, opened.report)
+            result, tool = await self.runs.resume(session_id, caller, opened)
             return Finished(result, tool, session_id)
 
+        return await self._start(ctx, opened, work)
+
+    async def _start(
+        self, ctx: Context, opened: OpenCall, work: Callable[[OpenCall], Awaitable[Finished]]
+    ) -> Finished | types.InputRequiredResult:
         self._attach(opened, ctx)
         self.calls.begin(opened, work)
         return await self._follow(opened, ctx)

@@ -89,6 +89,10 @@ class OpenCall:
         if least is not None:
             self._levels &= frozenset(LEVELS[LEVELS.index(least) :])
 
+    def note_session(self, session_id: str) -> None:
+        """Keep the session that the call runs in."""
+        self.session_id = session_id
+
     def leave(self) -> None:
         """Note that the client has closed its connection."""
         self.left = True

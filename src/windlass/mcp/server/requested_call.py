@@ -6,6 +6,8 @@ journal and the audit log. The call is the run's first message, so a killed or p
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from windlass.errors import ModelError
@@ -75,7 +77,14 @@ class CallModel(Model):
 
 
 class EndAfterCall(Policy[None]):
-    """A policy that ends the run once the call has its result."""
+    """A policy that ends the run once the call has its result; it tells the session at the start."""
+
+    def __init__(self, note_session: Callable[[str], None]) -> None:
+        self.note_session = note_session
+
+    async def start(self, run: Run) -> None:
+        """Tell in which session the call runs."""
+        self.note_session(run.session_id)
 
     async def after_turn(self, run: Run, turn: Turn) -> Stop | None:
         """End the run with the status `done`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import mcp_types as types
 
@@ -26,7 +26,7 @@ from windlass.events import (
 )
 from windlass.json_types import JsonObject
 from windlass.mcp.server.catalog import Catalog
-from windlass.mcp.server.peer import McpPeer, PeerCannot, build_form, set_peer
+from windlass.mcp.server.peer import Channel, McpPeer, PeerCannot, build_form, set_peer
 from windlass.mcp.server.requested_call import (
     CALL_ID,
     CallModel,
@@ -94,6 +94,23 @@ def _is_agent(tool: Tool | None) -> bool:
     return isinstance(tool, AgentTool)
 
 
+class CallChannel(Channel, Protocol):
+    """The way to the client of one call, and what is known of the call itself."""
+
+    @property
+    def session_id(self) -> str:
+        """The session that the call runs in; empty before it has begun."""
+        ...
+
+    def note_session(self, session_id: str) -> None:
+        """Keep the session that the call runs in."""
+        ...
+
+    def report(self, progress: object) -> None:
+        """Send the progress of the tool."""
+        ...
+
+
 class CallRuns:
     """The runs of one server: a call in, its result out."""
 
@@ -108,31 +125,30 @@ class CallRuns:
         self,
         tool: Tool,
         call: RequestedCall,
-        session_id: str,
         caller: Caller,
-        peer: McpPeer,
-        report: Callable[[object], None],
+        channel: CallChannel,
     ) -> ToolResult:
         """Run a call; a person at the client may be asked to approve it."""
+        peer = McpPeer(channel)
         set_peer(peer)
-        recorder = Recorder(report)
-        options = self._options(tool, recorder, caller)
+        recorder = Recorder(channel.report)
+        options = self._options(tool, recorder, caller, channel)
         try:
-            await self.runtime.models.generate(call.to_prompt(), session_id=session_id, **options)
+            await self.runtime.models.generate(call.to_prompt(), **options)
         except Suspended as parked:
-            await self._approve_and_resume(parked, session_id, caller, peer, options)
+            await self._approve_and_resume(parked, channel.session_id, caller, peer, options)
         return recorder.result(tool, self.expose_errors)
 
     async def resume(
         self,
         session_id: str,
         caller: Caller,
-        peer: McpPeer,
-        report: Callable[[object], None],
+        channel: CallChannel,
     ) -> tuple[ToolResult, Tool]:
         """Go on with a call that was parked or killed; of a finished one, return the result."""
+        peer = McpPeer(channel)
         set_peer(peer)
-        recorder = Recorder(report)
+        recorder = Recorder(channel.report)
         key = await self._find(session_id, caller)
         entries = await self.runtime.store.read(key)
         wanted = find_call(entries)
@@ -141,7 +157,7 @@ class CallRuns:
             raise NotFound(f"session {session_id!r} has no call of this server")
         for entry in entries:
             recorder(entry)
-        options = self._options(tool, recorder, caller)
+        options = self._options(tool, recorder, caller, channel)
         try:
             await self.runtime.models.resume(session_id, **options)
         except Suspended as parked:
@@ -151,8 +167,10 @@ class CallRuns:
     async def _find(self, session_id: str, caller: Caller) -> str:
         return await find_session(self.runtime.store, session_id, caller, self.runtime, "resume")
 
-    def _options(self, tool: Tool, recorder: Recorder, caller: Caller) -> JsonObject:
-        policies = (*AgentOptions.read(self.options).policies, EndAfterCall())
+    def _options(
+        self, tool: Tool, recorder: Recorder, caller: Caller, channel: CallChannel
+    ) -> JsonObject:
+        policies = (*AgentOptions.read(self.options).policies, EndAfterCall(channel.note_session))
         return {
             **self.options,
             "model": CallModel(),
