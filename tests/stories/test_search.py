@@ -26,7 +26,7 @@ HAS_RIPGREP = ripgrep.find_ripgrep("/nowhere") is not None
 @pytest.fixture(params=["ripgrep", "python"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "python":
-        monkeypatch.setattr(tools, "find_ripgrep", lambda _: None)
+        monkeypatch.setattr(tools, "find_ripgrep", lambda *_: None)
     elif not HAS_RIPGREP:
         pytest.skip("there is no ripgrep")
     return request.param
@@ -295,3 +295,15 @@ async def test_search_does_not_follow_a_folder_that_becomes_a_link(shop: Path, e
     finally:
         stop.set()
         swapping.join()
+
+
+def test_ripgrep_that_the_agent_could_have_written_is_not_used(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shop / "rg").write_text("#!/bin/sh\n")
+    (shop / "rg").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setenv("PATH", f".:{shop}")
+    monkeypatch.chdir(shop)
+    assert ripgrep.find_ripgrep(str(shop)) is None
+    assert ripgrep.find_ripgrep("/elsewhere") == str(shop / "rg")

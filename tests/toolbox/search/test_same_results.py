@@ -14,7 +14,8 @@ import pytest
 from tests.sizes import pick_size
 from tests.toolbox.search.random_trees import find_lines, make_glob, make_pattern, make_tree
 from windlass.toolbox.search import worker
-from windlass.toolbox.search.path_globs import compile_glob
+from windlass.toolbox.search.ignore_rules import IgnoreRules
+from windlass.toolbox.search.path_globs import InvalidGlob, compile_glob
 from windlass.toolbox.search.ripgrep import find_ripgrep
 from windlass.toolbox.search.tree import Tree
 
@@ -131,3 +132,41 @@ def compare_with_git(seed: int, tmp_path: Path) -> None:
 )
 def test_glob_means(glob: str, path: str, fits: bool) -> None:
     assert bool(compile_glob(glob)(path, path.rpartition("/")[2])) is fits
+
+
+@pytest.mark.parametrize(
+    "glob",
+    [
+        "",
+        "/",
+        "{" * 900,
+        "{a,b}" * 8,
+        "**/a/" * 6,
+        "a" * 1001,
+        "../*",
+        "a/../b",
+        "a\0b",
+        "{" * 20 + "}" * 20,
+    ],
+)
+def test_glob_that_cannot_be_used_is_refused(glob: str) -> None:
+    with pytest.raises(InvalidGlob):
+        compile_glob(glob)
+
+
+@pytest.mark.parametrize(
+    "glob", ["*a" * 450 + "b", "{" * 9 + "a", "[" * 900, "[a-" * 300, "\\" * 900]
+)
+def test_hostile_glob_is_matched_in_linear_time(glob: str) -> None:
+    fits = compile_glob(glob)
+    for _ in range(20):
+        assert not fits("a" * 255, "a" * 255)
+
+
+def test_rules_that_are_hostile_or_too_many_are_read_in_bounded_time() -> None:
+    rules = IgnoreRules(
+        "\n".join(["*a" * 100 + "b", "**/a/" * 9, "[", "\\", "!", *["x"] * 9_000, "late"])
+    )
+    assert len(rules.rules) < 5_000
+    assert rules.decide("a" * 255, "a" * 255, False) is None
+    assert rules.decide("b/x", "x", False) is True and rules.decide("late", "late", False) is None

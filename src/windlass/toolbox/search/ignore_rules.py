@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from windlass.toolbox.search.path_globs import InvalidGlob, translate_name, translate_path
 
 LARGEST: Final = 1 << 20  # bytes of a file of rules that are read
+MOST_RULES: Final = 5_000  # of one file
 #: Folders of version control, which are never looked into.
 VERSION_CONTROL: Final = frozenset({".git", ".hg", ".jj", ".svn"})
 _SPECIAL: Final = re.compile(r"[*?\[\\]")
@@ -39,7 +40,8 @@ class IgnoreRules:
     __slots__ = ("_anywhere", "_ends", "_names", "_paths", "rules")
 
     def __init__(self, text: str) -> None:
-        self.rules = [rule for line in text.split("\n") if (rule := parse_rule(line)) is not None]
+        lines = text.split("\n")[:MOST_RULES]
+        self.rules = [rule for line in lines if (rule := parse_rule(line)) is not None]
         self.rules.reverse()  # the last one that fits decides
         names: set[str] = set()
         ends: list[str] = []

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+LONGEST: Final = 1_000  # characters
 MOST_ALTERNATIVES: Final = 64
+MOST_NESTING: Final = 10
 MOST_LEVELS: Final = 4  # `**` in one pattern: each multiplies the work
 _CLASSES: Final = {
     "alnum": "A-Za-z0-9",
@@ -39,6 +41,10 @@ def compile_glob(pattern: str) -> Callable[[str, str], object]:
     """
     if "\0" in pattern:
         raise InvalidGlob("it holds a NUL character")
+    if len(pattern) > LONGEST:
+        raise InvalidGlob(f"it has {len(pattern):,} characters; {LONGEST:,} are the most")
+    if _count_nesting(pattern) > MOST_NESTING:
+        raise InvalidGlob(f"it has more than {MOST_NESTING} braces in each other")
     names: list[str] = []
     paths: list[str] = []
     for one in expand_braces(pattern):
@@ -66,9 +72,17 @@ def compile_glob(pattern: str) -> Callable[[str, str], object]:
     return lambda whole, last: name(last) or path(whole)
 
 
+def _count_nesting(pattern: str) -> int:
+    depth = most = 0
+    for char in pattern:
+        depth += (char == "{") - (char == "}")
+        most = max(most, depth)
+    return most
+
+
 def expand_braces(pattern: str) -> list[str]:
     """Return the alternatives of `{a,b}` in a glob; braces that do not close stand for themselves."""
-    opened = _find_brace(pattern, 0)
+    opened = _find_brace(pattern)
     if opened is None:
         return [pattern]
     begin, commas, end = opened
@@ -81,9 +95,9 @@ def expand_braces(pattern: str) -> list[str]:
     return [pattern[:begin] + head + tail for head in heads for tail in tails]
 
 
-def _find_brace(pattern: str, start: int) -> tuple[int, list[int], int] | None:
+def _find_brace(pattern: str) -> tuple[int, list[int], int] | None:
     """Find the first `{…}`: where it begins, its commas, where it ends."""
-    begin, depth, commas, at = -1, 0, list[int](), start
+    begin, depth, commas, at = -1, 0, list[int](), 0
     while at < len(pattern):
         char = pattern[at]
         if char == "\\":
@@ -99,7 +113,7 @@ def _find_brace(pattern: str, start: int) -> tuple[int, list[int], int] | None:
             if depth == 0:
                 return begin, commas, at
         at += 1
-    return _find_brace(pattern, begin + 1) if begin >= 0 else None
+    return None
 
 
 def translate_path(pattern: str) -> str:

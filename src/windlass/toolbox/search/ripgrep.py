@@ -28,8 +28,8 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 _PIECE: Final = 1 << 20
 
 
-def find_ripgrep(workspace: str) -> str | None:
-    """Return the path of ripgrep: beside this Python, or on the PATH but not in the workspace."""
+def find_ripgrep(*folders: str) -> str | None:
+    """Return the path of ripgrep: beside this Python, or on the PATH but not in these folders."""
     beside = os.path.join(os.path.dirname(sys.executable), "rg")
     if os.access(beside, os.X_OK) and os.path.isfile(beside):
         return beside
@@ -38,7 +38,7 @@ def find_ripgrep(workspace: str) -> str | None:
             continue
         path = os.path.realpath(os.path.join(folder, "rg"))
         # An agent can write there: it must not choose what is run outside of its sandbox.
-        if path.startswith(workspace.rstrip("/") + "/"):
+        if any([path.startswith(one.rstrip("/") + "/") for one in folders]):
             continue
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path

@@ -59,7 +59,7 @@ class SearchTools:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self.ripgrep = find_ripgrep(workspace.anchor)
+        self.ripgrep = find_ripgrep(workspace.anchor, *workspace.mounts)
 
     def build(self) -> dict[str, Tool]:
         """Return the tools, by name."""
@@ -92,8 +92,9 @@ class SearchTools:
         ignore_case: Annotated[bool, Content] = False,
     ) -> str:
         """Find lines that match a pattern, without binary files and those that .gitignore names."""
-        _check_length("pattern", pattern)
-        _check_length("glob", glob or "")
+        if len(pattern) > LONGEST_PATTERN:
+            size = f"{len(pattern):,} characters; {LONGEST_PATTERN:,} are the most"
+            raise Retry(f"the pattern has {size}")
         async with _open_place(self, path) as place:
             request: JsonObject = {
                 "do": "grep",
@@ -116,7 +117,6 @@ class SearchTools:
         max_files: Annotated[Limit, Content, "how many files"] = 500,
     ) -> str:
         """List files whose path matches a glob, without those that .gitignore names."""
-        _check_length("pattern", pattern)
         anchor = self._workspace.anchor.rstrip("/")
         if path == "." and pattern.startswith(f"{anchor}/"):
             pattern = pattern[len(anchor) :]
@@ -185,11 +185,6 @@ async def _open_place(tools: SearchTools, path: str) -> AsyncGenerator[_Place]:
 def build_search_tools(workspace: Workspace) -> dict[str, Tool]:
     """Build `grep` and `glob` for a workspace."""
     return SearchTools(workspace).build()
-
-
-def _check_length(what: str, text: str) -> None:
-    if len(text) > LONGEST_PATTERN:
-        raise Retry(f"the {what} has {len(text):,} characters; {LONGEST_PATTERN:,} are the most")
 
 
 async def _ask(request: JsonObject, place: _Place) -> JsonObject:
