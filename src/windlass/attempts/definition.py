@@ -59,6 +59,7 @@ _ELSEWHERE: Final = {
     "response_format": "output=…",
     "schema_retries": "validation={'max_attempts': …}",
     "closing_answer": "output_tool=…",
+    "output_guardrails": "validators=[…]",
     "loop_until_done": "output_tool=…",
     "additional": "helpers=[…]",
 }

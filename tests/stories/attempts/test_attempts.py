@@ -411,6 +411,7 @@ def test_blocking_form():
         ({"error_prompt": 7}, "error_prompt"),
         ({"max_turns": 3}, "max_iterations_per_attempt"),
         ({"schema": {}}, "use output"),
+        ({"output_guardrails": []}, "use validators"),
         ({"output": 7}, "output is"),
         ({"tools": [look_up], "helpers": []}, "a list goes to helpers"),
         ({"tools": {"output": GIVE}}, "given twice"),

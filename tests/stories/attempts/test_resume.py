@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.stories.attempts.invoices import ANN, Invoice, define, reflecting
 from tests.stories.helpers import written
 from windlass.engine.environment import current_environment
 from windlass.events import Noted, Replied, RunStarted
+from windlass.replay.replay import recorded_runs, replay_run
 from windlass.store.codec import decode
 from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
@@ -150,3 +152,66 @@ async def test_execution_ended_as_a_failure_stays_so():
         outcome.message,
         outcome.context,
     )
+
+
+@pytest.mark.parametrize(("make", "script"), [(define, answer), (reflecting, reflect)])
+async def test_execution_can_be_replayed(make: Any, script: Any):
+    agent = make(scripted(then=script))
+    await w.execute_agent(agent, "x", session_id="whole")
+    environment = current_environment()
+    entries = await environment.store.read("whole")
+    [run] = recorded_runs(entries)
+    plan = agent.agent_in(environment).plan
+    again = await replay_run("whole", entries, run, environment, plan=plan)
+    assert (again.difference, again.requests, again.status) == (None, 5, "done")
+    without_program = await replay_run("whole", entries, run, environment)
+    assert without_program.difference is None and without_program.requests == 5
+
+
+async def test_execution_on_a_session_that_is_parked_says_what_waits():
+    @w.tool(requires_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    agent = define(scripted(then=call("pay")), helpers=[pay])
+    first = await w.execute_agent(agent, "x", session_id="parked")
+    again = await w.execute_agent(agent, "y", session_id="parked")
+    for outcome in (first, again):
+        assert isinstance(outcome, w.Failure)
+        assert outcome.code is w.AgentErrorCode.SUSPENDED
+        assert [waiting.name for waiting in outcome.context.pending] == ["pay"]
+
+
+async def test_executions_of_one_definition_do_not_mix():
+    def by_prompt(request: w.Request) -> Any:
+        customer = request.messages[0].text.rpartition(" ")[2]
+        turns = sum(message.role == "assistant" for message in request.messages)
+        return call("give_invoice", customer=customer, total=float(turns))
+
+    agent = define(scripted(then=by_prompt))
+    logs = [Log() for _ in range(8)]
+    outcomes = await asyncio.gather(
+        *[w.execute_agent(agent, f"n{n}", **log.callbacks()) for n, log in enumerate(logs)]
+    )
+    for number, (outcome, log) in enumerate(zip(outcomes, logs, strict=True)):
+        assert isinstance(outcome, w.Success)
+        assert outcome.output == Invoice(f"n{number}", 1)
+        assert [line[2] for line in log.lines] == ["start", "total must be positive", "start"]
+
+
+async def test_execution_with_calls_as_text():
+    said = '<tool_call>{"name": "give_invoice", "arguments": {"customer": "Ann", "total": 12.5}}</tool_call>'
+    outcome = await w.execute_agent(define(scripted(said), tool_format="text"), "x")
+    assert isinstance(outcome, w.Success) and outcome.output == ANN
+
+
+async def test_execution_whose_task_is_cancelled_can_be_resumed():
+    agent = define(scripted(then=answer, delay=60))
+    task = asyncio.ensure_future(w.execute_agent(agent, "x", session_id="left", on_cancel="park"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    outcome = await w.resume_execution(define(scripted(then=answer)), "left")
+    assert isinstance(outcome, w.Success) and outcome.output == ANN
