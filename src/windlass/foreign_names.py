@@ -224,6 +224,7 @@ _SCRIPTED: Final = "testing: from windlass.testing import scripted"
 _STORE: Final = "Agent: a store is an address, as in w.Agent(…, store='sqlite:///agents.db')"
 _TEAM: Final = "Agent: an agent is a tool of another, as in w.Agent(…, tools=[writer, critic])"
 NAMES: Final[dict[str, str]] = {
+    "AGENT_ERROR_CODES": "AgentErrorCode",
     "AbortSignal": "Abort",
     "AgentExecutor": "Agent",
     "AgentRunResult": "AgentResult",

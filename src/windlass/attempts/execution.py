@@ -136,6 +136,8 @@ async def resume_execution(
     prompt is not built again: `input` is for validators and callbacks that read `state.input`.
     """
     call = _Call(agent, options, "resume_execution", _OF_RESUME, deps, abort, timeout)
+    if not isinstance(as_given(session_id), str):
+        raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
     check_answers(decisions, results)
     store = call.store or call.environment.store
     caller = call.run.caller

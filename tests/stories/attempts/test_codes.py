@@ -277,6 +277,8 @@ async def test_suspended_by_a_helper_that_the_host_runs():
 async def test_resume_of_an_unknown_session_is_refused():
     with pytest.raises(w.NoSuchSession):
         await w.resume_execution(define(scripted("x")), "nowhere")
+    with pytest.raises(w.ConfigError, match="session_id is a text"):
+        await w.resume_execution(define(scripted("x")), 7)  # type: ignore[arg-type]
 
 
 def test_every_code_has_a_word():
