@@ -36,6 +36,10 @@ from windlass.agents.agent import Agent as Agent
 from windlass.agents.agent_loop import agent_loop as agent_loop
 from windlass.agents.agent_turn import TurnResult as TurnResult
 from windlass.agents.agent_turn import agent_turn as agent_turn
+from windlass.agents.artifacts import Artifact as Artifact
+from windlass.agents.fan_out import FanOutFailure as FanOutFailure
+from windlass.agents.fan_out import FanOutResult as FanOutResult
+from windlass.agents.fan_out import fan_out as fan_out
 from windlass.agents.presets import agent_budget as agent_budget
 from windlass.agents.presets import agent_preset as agent_preset
 from windlass.agents.presets import audit_agent as audit_agent
@@ -46,6 +50,11 @@ from windlass.agents.presets import repair_agent as repair_agent
 from windlass.agents.presets import review_captain_agent as review_captain_agent
 from windlass.agents.presets import summary_agent as summary_agent
 from windlass.agents.presets import verify_agent as verify_agent
+from windlass.agents.sub_agent_run import SubAgentError as SubAgentError
+from windlass.agents.sub_agent_run import SubAgentRequest as SubAgentRequest
+from windlass.agents.sub_agent_run import SubAgentResult as SubAgentResult
+from windlass.agents.sub_agent_run import sub_agent_request as sub_agent_request
+from windlass.agents.sub_agent_run import sub_agent_run as sub_agent_run
 from windlass.attempts.definition import AgentDefinition as AgentDefinition
 from windlass.attempts.definition import ObservabilityConfig as ObservabilityConfig
 from windlass.attempts.definition import OutputToolConfig as OutputToolConfig
@@ -82,6 +91,7 @@ from windlass.callers.fallback import with_fallback as with_fallback
 from windlass.callers.logs import with_logging as with_logging
 from windlass.callers.retry import with_retry as with_retry
 from windlass.callers.shadow import with_shadow as with_shadow
+from windlass.engine.children import ChildRun as ChildRun
 from windlass.engine.keywords import LoopOptions as LoopOptions
 from windlass.engine.limit_options import Budget as Budget
 from windlass.engine.results import AgentResult as AgentResult

@@ -5,6 +5,9 @@ from __future__ import annotations
 # name in `windlass` -> the parameters it must take
 FUNCTIONS: dict[str, str] = {
     "agent_loop": "prompt system options",
+    "fan_out": "agent tasks limit parent deps",
+    "sub_agent_request": "task options parent allowed_tools disallowed_tools returns",
+    "sub_agent_run": "task options parent allowed_tools disallowed_tools returns",
     "llm_call": "prompt system options",
     "llm_stream": "prompt system options",
     "llm_cost": "model input_tokens output_tokens",
@@ -34,6 +37,14 @@ FUNCTIONS: dict[str, str] = {
 # class -> its fields, properties and methods
 CLASSES: dict[str, str] = {
     "Agent": "run run_sync stream watch resume override with_ as_tool",
+    "Artifact": "id kind title text data created_by session_id",
+    "ChildRun": "session_id call_id name usage cost_usd",
+    "FanOutResult": "results outputs failures ok usage cost_usd raise_for_status",
+    "FanOutFailure": "index task status message session_id",
+    "SubAgentRequest": "task tools options parent_session_id",
+    "SubAgentResult": (
+        "ok summary artifacts evidence_added tokens_used budget_exceeded session_id transcript data error status"
+    ),
     "LoopResult": (
         "status stop_reason error text visible_text final_text llm tools deferred_user_messages "
         "trace transcript pending session_id to_dict raise_for_status"

@@ -345,3 +345,21 @@ async def test_permission_denials_are_structured_results(options: Any):
     model = scripted(call("edit", path="a"), "ok")
     out = await w.agent_loop("go", model=model, tools=[edit], **options)
     assert '"error": "permission_denied"' in out.tool_calls[0].result.replace('":"', '": "')
+
+
+async def test_sub_agent_run():
+    model = scripted(call("read_file", path="main.py"), '{"paths": ["main.py"]}')
+    paths = {"type": "array", "items": {"type": "string"}}
+    result = await w.sub_agent_run(
+        "Find the config entrypoints.",
+        {
+            "model": model,
+            "tools": [read_file, edit],
+            "allowed_tools": ["read_file"],
+            "token_budget": 1200,
+            "returns": {
+                "schema": {"type": "object", "properties": {"paths": paths}, "required": ["paths"]}
+            },
+        },
+    )
+    assert result.ok and result.data["paths"] == ["main.py"]

@@ -9,6 +9,9 @@ from windlass.lazy import load_names
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent as Agent
     from windlass.agents.agent_turn import TurnResult as TurnResult
+    from windlass.agents.artifacts import Artifact as Artifact
+    from windlass.agents.fan_out import FanOutFailure as FanOutFailure
+    from windlass.agents.fan_out import FanOutResult as FanOutResult
     from windlass.agents.presets import agent_budget as agent_budget
     from windlass.agents.presets import agent_preset as agent_preset
     from windlass.agents.presets import audit_agent as audit_agent
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
     from windlass.agents.presets import review_captain_agent as review_captain_agent
     from windlass.agents.presets import summary_agent as summary_agent
     from windlass.agents.presets import verify_agent as verify_agent
+    from windlass.agents.sub_agent_run import SubAgentError as SubAgentError
+    from windlass.agents.sub_agent_run import SubAgentRequest as SubAgentRequest
+    from windlass.agents.sub_agent_run import SubAgentResult as SubAgentResult
+    from windlass.agents.sub_agent_run import sub_agent_request as sub_agent_request
+    from windlass.engine.children import ChildRun as ChildRun
     from windlass.engine.keywords import LoopOptions as LoopOptions
     from windlass.engine.limit_options import Budget as Budget
     from windlass.engine.results import AgentResult as AgentResult
@@ -36,12 +44,19 @@ else:  # a checker that saw it would take every name for one of the package
         {
             "Agent": "agents.agent",
             "AgentResult": "engine.results",
+            "Artifact": "agents.artifacts",
             "Budget": "engine.limit_options",
+            "ChildRun": "engine.children",
+            "FanOutFailure": "agents.fan_out",
+            "FanOutResult": "agents.fan_out",
             "LoopOptions": "engine.keywords",
             "LoopResult": "engine.results",
             "PartialObject": "output.partial",
             "PartialValue": "output.partial_view",
             "StreamEvent": "engine.stream_events",
+            "SubAgentError": "agents.sub_agent_run",
+            "SubAgentRequest": "agents.sub_agent_run",
+            "SubAgentResult": "agents.sub_agent_run",
             "ToolCallRecord": "engine.results",
             "TurnResult": "agents.agent_turn",
             "agent_budget": "agents.presets",
@@ -52,6 +67,7 @@ else:  # a checker that saw it would take every name for one of the package
             "release_captain_agent": "agents.presets",
             "repair_agent": "agents.presets",
             "review_captain_agent": "agents.presets",
+            "sub_agent_request": "agents.sub_agent_run",
             "summary_agent": "agents.presets",
             "transcript_events": "engine.transcript",
             "transcript_render_full": "engine.transcript",
@@ -64,12 +80,19 @@ else:  # a checker that saw it would take every name for one of the package
 __all__ = [
     "Agent",
     "AgentResult",
+    "Artifact",
     "Budget",
+    "ChildRun",
+    "FanOutFailure",
+    "FanOutResult",
     "LoopOptions",
     "LoopResult",
     "PartialObject",
     "PartialValue",
     "StreamEvent",
+    "SubAgentError",
+    "SubAgentRequest",
+    "SubAgentResult",
     "ToolCallRecord",
     "TurnResult",
     "agent_budget",
@@ -80,6 +103,7 @@ __all__ = [
     "release_captain_agent",
     "repair_agent",
     "review_captain_agent",
+    "sub_agent_request",
     "summary_agent",
     "transcript_events",
     "transcript_render_full",

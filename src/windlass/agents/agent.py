@@ -7,39 +7,32 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast
 from weakref import ref
 
 from windlass.access.caller import Caller
+from windlass.agents.run_arguments import RunArguments
 from windlass.agents.subagent import agent_tool
 from windlass.agents.system_prompt import (
     WRITTEN,
     SystemPrompt,
-    check_deps,
     context_of,
     find_or_write,
 )
-from windlass.engine import driver
 from windlass.engine.active_runs import detach
 from windlass.engine.assemble import assemble, change_options, parse_agent_options
-from windlass.engine.continuation import parse_run_input
 from windlass.engine.decisions import check_answers
-from windlass.engine.driver import RunRequest, Start, conduct
+from windlass.engine.driver import Start, conduct
 from windlass.engine.environment import Environment, current_environment
-from windlass.engine.input import parse_run_prompt
-from windlass.engine.limit_options import check_budget
 from windlass.engine.model import without_foreign_connection
-from windlass.engine.model_options import ModelOptions, SettingOptions
-from windlass.engine.ownership import find_session
+from windlass.engine.model_options import ModelOptions
 from windlass.engine.results import AgentResult
-from windlass.engine.resume import resume_run
-from windlass.engine.run_options import AgentOptions, RunOptions
+from windlass.engine.run_options import AgentOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Event
 from windlass.loop.plan import Plan
 from windlass.loop.resume_input import Allow, Deny
-from windlass.loop.sinks import Sink, log
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message
 from windlass.models.base import Model
-from windlass.observe.callbacks import CALLBACKS, NOBODY, CallbackOptions, Watchers
+from windlass.observe.callbacks import CallbackOptions
 from windlass.options.checks import words
 from windlass.options.index import OF_A_RUN
 from windlass.options.parse import check_given, check_option, unknown_option
@@ -67,11 +60,6 @@ _OF_RESUME = frozenset(CallbackOptions.__struct_fields__).union(
 )
 #: What belongs to one run; `timeout` is the whole run's here, not a model call's.
 _OF_A_RUN = OF_A_RUN | {"timeout"}
-#: The options of an agent that its runs look at themselves, beside their plan.
-_RUN_DEPENDS_ON = frozenset(
-    (*RunOptions.__struct_fields__, *ToolFilterOptions.__struct_fields__, *CALLBACKS, "deps_type")
-)
-_USUAL = RunOptions()
 
 #: What a run is given: a text, a message, blocks, or the messages of a conversation.
 Prompt: TypeAlias = str | Message | Sequence[Any] | Mapping[str, Any]
@@ -240,7 +228,7 @@ class Agent(Generic[Deps, Output]):
         """
         if TYPE_CHECKING:
             lists.take_run_options(**options)
-        asked = self._build_request(deps, options)
+        asked = self.arguments_for(deps, options)
         begun = await asked.begin(prompt)
         begun.agent = self
         outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
@@ -315,7 +303,7 @@ class Agent(Generic[Deps, Output]):
         """
         from windlass.engine.stream import RunStream
 
-        asked = self._build_request(deps, options)
+        asked = self.arguments_for(deps, options)
 
         async def begin(pipe: Callable[[Event], None]) -> Start:
             with asked.runtime.as_current():  # the block may be entered elsewhere
@@ -354,20 +342,9 @@ class Agent(Generic[Deps, Output]):
                 known = _OF_RESUME.union(("decisions", "results", "deps"))
                 raise unknown_option(name, known, "Agent.resume")
         given = {name: value for name, value in options.items() if name != "budget"}
-        asked = self._build_request(deps, {**given, "session_id": session_id})
-        asked.session_id = session_id = await find_session(
-            asked.store, session_id, asked.caller, asked.runtime, "resume"
-        )
-        request = asked.to_request(await asked.plan(asked.store), asked.watchers.sinks)
-        begun = await resume_run(
-            request,
-            session_id,
-            decisions=decisions,
-            results=results,
-            budget=check_budget("budget", options.get("budget")),
-        )
-        begun.agent, begun.parks = self, asked.parks
-        asked.watchers.of(begun.run)
+        asked = self.arguments_for(deps, {**given, "session_id": session_id})
+        begun = await asked.resume(session_id, decisions, results, options.get("budget"))
+        begun.agent = self
         outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
         return AgentResult(begun.run, outcome)
 
@@ -395,14 +372,15 @@ class Agent(Generic[Deps, Output]):
         going = self.resume(session_id, decisions=decisions, results=results, deps=deps, **options)
         return wait(going)
 
-    def _build_request(self, deps: Deps | None, options: Mapping[str, Any]) -> _RunArguments:
+    def arguments_for(self, deps: Deps | None, options: Mapping[str, Any]) -> RunArguments:
+        """Return the arguments of one run, with these options changed."""
         agent = self
         if options:
             check_given(options, _OF_A_RUN)
             changes = {name: options[name] for name in options if name not in _OF_A_RUN}
             if changes:
                 agent = self._with_options(changes, "Agent.run", _OF_A_RUN)
-        return _RunArguments(agent, deps, options)
+        return RunArguments(agent, deps, options)
 
     @overload
     def with_(
@@ -513,84 +491,6 @@ show_method_options(
         "with_": "take_changes",
     },
 )
-
-
-class _RunArguments:
-    """The arguments of one run, with the agent's own as defaults."""
-
-    def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
-        self.agent, self.runtime = agent, current_environment()
-        own = agent.options
-        if options:
-            own = {**own, **{name: value for name, value in options.items() if value is not None}}
-        self.watchers = NOBODY
-        if not options and _RUN_DEPENDS_ON.isdisjoint(own):  # as most are
-            self.options, self.deps, self.parks, self.store = (
-                _USUAL,
-                deps,
-                False,
-                self.runtime.store,
-            )
-            self.session_id = self.caller = self.abort = self.timeout = None
-            return
-        self.options = run = RunOptions.read(own)
-        self.deps = run.deps if deps is None else deps
-        self.session_id, self.caller, self.abort = run.session_id, run.caller, run.abort
-        self.parks = run.on_cancel == "park"
-        # the agent's own is a model call's
-        self.timeout = SettingOptions.read(options).timeout if "timeout" in options else None
-        place = run.store
-        self.store = self.runtime.store if place is None else self.runtime.store_at(place)
-        callbacks = None
-        if not CALLBACKS.isdisjoint(own):
-            callbacks = CallbackOptions.read(own)
-            self.watchers = Watchers(callbacks, agent.name, agent.oddities)
-        if ToolFilterOptions.is_given(own) and agent.unused:
-            if callbacks is None or callbacks.on_warning is None:
-                for oddity in agent.oddities():
-                    log.warning("%s", oddity)
-        if "deps_type" in own and (kind := AgentOptions.read(own).deps_type) is not None:
-            check_deps(kind, self.deps)
-
-    async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
-        """Set up the run."""
-        agent, transcript = self.agent, self.agent.options.get("transcript")
-        if transcript is None:
-            messages = parse_run_prompt(prompt, self.session_id)
-        else:
-            messages = parse_run_input(prompt, None, transcript, self.session_id, "Agent.run")
-        plan = await self.plan() if callable(agent.system) else agent.plan_in(self.runtime)
-        sinks = watchers if self.watchers is NOBODY else (*watchers, *self.watchers.sinks)
-        request = self.to_request(plan, sinks)
-        begun = await driver.start(
-            request, messages, self.session_id, on_pending=self.options.on_pending
-        )
-        begun.parks = self.parks
-        if self.watchers is not NOBODY:
-            self.watchers.of(begun.run)
-        return begun
-
-    def to_request(self, plan: Plan, sinks: Sequence[Sink]) -> RunRequest:
-        """Build the request for the driver."""
-        options = self.options
-        return RunRequest(
-            plan=plan,
-            environment=self.runtime,
-            store=self.store,
-            caller=self.caller,
-            deps=self.deps,
-            sinks=sinks,
-            take_over=options.take_over,
-            run_id=options.run_id,
-            request_id=options.request_id,
-            conversation_id=options.conversation_id,
-        )
-
-    async def plan(self, going_on: Store | None = None) -> Plan:
-        """Return the agent's plan, with its own system prompt where a function writes it."""
-        if not callable(self.agent.system):
-            return self.agent.plan
-        return await self.agent.plan_for(self.deps, self.caller, self.session_id, going_on)
 
 
 def _result(begun: Start, outcome: Outcome) -> AgentResult[Any]:

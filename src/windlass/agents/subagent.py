@@ -64,13 +64,14 @@ class Delegate(Protocol):
 
 def agent_tool(agent: Delegate, name: str | None, description: str | None) -> Tool:
     """Build a tool that hands its task to the agent."""
+    own = AgentOptions.read(agent.options).description
 
     async def handler(args: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
         return await _delegate(agent, args["task"], ctx)
 
     return AgentTool(
         name=name or agent.name or "agent",
-        description=description or f"Hand a task to {agent.name or 'another agent'}.",
+        description=description or own or f"Hand a task to {agent.name or 'another agent'}.",
         parameters=_PARAMETERS,
         handler=handler,
         keyed=True,
@@ -93,10 +94,37 @@ async def _share_workspace(plan: Plan, parent: Run, child_id: str) -> Plan:
 
 
 async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolResult | Parked:
+    """Run the agent on the task, and return what its parent's model reads of it."""
+    out = await run_child(agent, task, ctx, child_session_id(ctx.session_id, ctx.call_id))
+    if out.status == "suspended":
+        waiting = [call.id for call in out.pending]
+        return Parked(
+            out.stop_reason or "waiting", {"session_id": out.session_id, "calls": waiting}
+        )
+    if out.status == "done":
+        return ToolResult(content=out.final_text)
+    why = (out.error or {}).get("message")
+    text = f"The agent ended as {out.status} ({out.stop_reason}){f': {why}' if why else '.'}"
+    if out.final_text:
+        text += f" It said: {out.final_text}"
+    return ToolResult(content=text, is_error=True, outcome="error")
+
+
+async def run_child(
+    agent: Delegate,
+    task: str,
+    ctx: ToolContext[Any],
+    child_id: str,
+    above: Ledger | None = None,
+) -> AgentResult[Any]:
+    """Run the agent on a task of the tool call, under the rules and the books of its run.
+
+    A session of this id that was begun before goes on. `above` are books between the child's and its
+    parent's, which several children share.
+    """
     runtime = current_environment()
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
     store = parent.store if parent is not None else None
-    child_id = child_session_id(ctx.session_id, ctx.call_id)
     if (kind := AgentOptions.read(agent.options).deps_type) is not None:
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
@@ -105,7 +133,8 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
             plan = await _share_workspace(plan, parent, child_id)
         plan = for_child(place_under(plan, parent), parent.plan, parent.session_id)
     take_over = parent is not None and parent.host.took_over
-    books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
+    if above is None:
+        above = parent.ledger if parent is not None else runtime.ledger
     owner = owner_of(parent.journal.entries) if parent is not None else None
     request = RunRequest(
         plan=plan,
@@ -114,7 +143,7 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
         caller=ctx.caller,
         deps=ctx.deps,
         sinks=_show_to_parent(parent, ctx, child_id),
-        ledger=books,
+        ledger=Ledger(plan.limits, above),
         take_over=take_over,
         owner=owner,
         parent_id=ctx.session_id,
@@ -129,20 +158,10 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
     begun.parent = parent
     try:
         outcome = await conduct(begun, runtime, abort=RunOptions.read(agent.options).abort)
-        out: AgentResult[Any] = AgentResult(begun.run, outcome)
+        return AgentResult(begun.run, outcome)
     finally:
         if parent is not None:
             parent.calls.children = {**parent.calls.children, child_id: tree_of(begun.run)}
-    if out.status == "suspended":
-        waiting = [call.id for call in out.pending]
-        return Parked(out.stop_reason or "waiting", {"session_id": child_id, "calls": waiting})
-    if out.status == "done":
-        return ToolResult(content=out.final_text)
-    why = (out.error or {}).get("message")
-    text = f"The agent ended as {out.status} ({out.stop_reason}){f': {why}' if why else '.'}"
-    if out.final_text:
-        text += f" It said: {out.final_text}"
-    return ToolResult(content=text, is_error=True, outcome="error")
 
 
 def _show_to_parent(parent: Run | None, ctx: ToolContext[Any], child_id: str) -> tuple[Sink, ...]:

@@ -320,6 +320,7 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     ),
     events.ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
     events.ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),
+    events.ArtifactWritten: _simple("artifact", lambda e: f"{e.artifact_kind}: {e.title}"),
     events.GuardrailDecided: _simple(
         "guardrail",
         lambda e: f"{e.stage} {e.guardrail}: {e.verdict}{f', {e.reason}' if e.reason else ''}",

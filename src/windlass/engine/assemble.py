@@ -193,7 +193,10 @@ def assemble(values: Values, system: str | None, door: str) -> Plan:
     values = with_defaults(values, model)
     model = with_retries(model, model_options)
     model.check()
-    tools = as_tools(_resolve_names(ToolOptions.read(values).tools, values))
+    listed = resolve_names(ToolOptions.read(values).tools, values)
+    if "agents" in values:
+        listed = (*as_tools(listed), *AgentOptions.read(values).agents)
+    tools = as_tools(listed)
     recipe = _Recipe(given, values, system, door, model, model_options, tools)
     has_builtin = any([tool.name in BUILTIN_NAMES for tool in tools])
     if has_builtin or not _PLACED.isdisjoint(values):
@@ -299,7 +302,7 @@ def _build(recipe: _Recipe) -> _Built:
     return _Built(plan, called, is_shared, caps)
 
 
-def _resolve_names(tools: object, values: Values) -> object:
+def resolve_names(tools: object, values: Values) -> object:
     """Replace names of built-in tools (`"bash"`) and a preset by the tools; most agents have none."""
     if "tool_preset" in values:
         return import_module("windlass.toolbox.registry").add_preset(tools, values)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from windlass.access.caller import Caller
-from windlass.access.roles import Roles
-from windlass.engine.tool_roles import RoleTool
+from windlass.access.roles import TOOL_GRANT, Roles
 from windlass.errors import ConfigError
+from windlass.messages import ToolResult
 from windlass.redaction.redactor import Redactor
 from windlass.resources.conversation_rows import ConversationResource, ConversationTurn
 from windlass.resources.registry import Resources
 from windlass.resources.resource import Resource
-from windlass.resources.service import ResourceService
+from windlass.resources.service import ResourceService, denial_result
 from windlass.store.base import Store
 from windlass.tools.function import as_tools
-from windlass.tools.tool import Tool
+from windlass.tools.middleware.base import ToolWrapper
+from windlass.tools.middleware.preview import Rehearsal
+from windlass.tools.tool import Parked, Tool, ToolContext
 
 
 class HostScope(NamedTuple):
@@ -70,3 +72,33 @@ class HostTools:
 
     def _service(self, roles: Callable[[], Roles]) -> ResourceService:
         return ResourceService(self._scope.store, roles, self._scope.redactor)
+
+
+class RoleTool(ToolWrapper):
+    """A tool that asks the roles of its Runtime at every call, as a resource's verb does."""
+
+    __slots__ = ("_roles",)
+
+    def __init__(self, inner: Tool, roles: Callable[[], Roles]) -> None:
+        super().__init__(inner)
+        self._roles = roles
+
+    def refusal(self, caller: Caller) -> str | None:
+        """Return why the caller may not call the tool now, or None."""
+        return self._roles().refusal(caller, TOOL_GRANT + self.name)
+
+    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+        """Call the tool, or answer that the caller may not."""
+        refused = self.refusal(ctx.caller)
+        if refused is not None:
+            return denial_result(self.name, refused)
+        return await self.inner.call(arguments, ctx)
+
+    async def rehearse(
+        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+    ) -> Rehearsal | None:
+        """Preview the call, or answer that the caller may not."""
+        refused = self.refusal(ctx.caller)
+        if refused is not None:
+            return Rehearsal(denial_result(self.name, refused))
+        return await self.inner.rehearse(arguments, ctx, earlier)

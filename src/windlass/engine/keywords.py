@@ -298,6 +298,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     """What `Agent` takes by name, beside its named arguments."""
 
     abort: Abort | None
+    agents: Sequence[object]
     allowed_tools: Sequence[str] | None
     anthropic_beta_features: Sequence[str] | None
     api_key: str | Secret | None
@@ -321,6 +322,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     context_strategy: JsonObject | SlidingWindow | Summarize | CustomStrategy | None
     conversation_id: str | None
     deps: object
+    description: str | None
     disallowed_tools: Sequence[str] | None
     done_judge: bool | JsonObject | DoneJudge | None
     done_sentinel: str | None
@@ -436,6 +438,7 @@ class RunKeywords(ProviderKeywords, total=False):
     """What `Agent.run` takes by name, beside its named arguments."""
 
     abort: Abort | None
+    agents: Sequence[object]
     allowed_tools: Sequence[str] | None
     anthropic_beta_features: Sequence[str] | None
     api_key: str | Secret | None
@@ -458,6 +461,7 @@ class RunKeywords(ProviderKeywords, total=False):
     context_filter: Callable[..., object] | None
     context_strategy: JsonObject | SlidingWindow | Summarize | CustomStrategy | None
     conversation_id: str | None
+    description: str | None
     disallowed_tools: Sequence[str] | None
     done_judge: bool | JsonObject | DoneJudge | None
     done_sentinel: str | None

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass import errors, seams
 from windlass.engine.active_runs import DETACHED
+from windlass.engine.children import ChildRun, list_children
 from windlass.engine.task_ledger import build_task_ledger
 from windlass.engine.transcript import transcript_of
 from windlass.events import (
@@ -243,6 +244,11 @@ class RunResult:
         came = {e.call_id: e for e in self.entries if type(e) is ToolResulted}
         asked = [call for reply in self._replies for call in reply.message.tool_calls]
         return [_call_record(call, came[call.id]) for call in asked if call.id in came]
+
+    @property
+    def children(self) -> list[ChildRun]:
+        """The runs of agents that it handed work to, each with its session and its cost."""
+        return list_children(self._run)
 
     @property
     def pending(self) -> list[PendingCall]:

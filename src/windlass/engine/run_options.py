@@ -25,6 +25,7 @@ from windlass.options.checks import (
 from windlass.options.group import AGENTS, EVERYWHERE, LOOPS, Door, Flag, Option, OptionGroup
 from windlass.store.base import Store
 from windlass.store.open import check_address
+from windlass.tools.tool import Tool
 
 _LOOP_OR_RUN: Final[frozenset[Door]] = frozenset({"loop", "run"})
 _LOOP_OR_CALL: Final[frozenset[Door]] = frozenset({"loop", "call"})
@@ -57,6 +58,25 @@ def _check_deps_type(name: str, value: Any) -> Any:
     if value is None or isinstance(value, type) or get_origin(value) is not None:
         return value
     raise ConfigError(f"{name} is a type, not {safe_repr(value)}")
+
+
+def _check_agents(name: str, value: Any) -> tuple[Tool, ...]:
+    """Make a tool of each agent; `as_tool` gives one another name or description."""
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{name} is a list of Agents, not {safe_repr(value)}")
+    tools: list[Tool] = []
+    for one in cast("Sequence[Any]", value):
+        make_tool: object = getattr(one, "as_tool", None)
+        if not callable(make_tool):
+            raise ConfigError(f"{name} is a list of Agents, not of {safe_repr(one)}")
+        if one.name is None:
+            raise ConfigError(f'an agent in {name} needs a name, which its tool has: name="…"')
+        if one.name in [tool.name for tool in tools]:
+            raise ConfigError(
+                f"{name} has two agents named {one.name!r}; rename one with with_(name=…)"
+            )
+        tools.append(cast("Tool", make_tool()))
+    return tuple(tools)
 
 
 class RunOptions(OptionGroup, frozen=True, kw_only=True):
@@ -129,6 +149,15 @@ class AgentOptions(OptionGroup, frozen=True, kw_only=True):
 
     name: Annotated[str | None, Option(optional(identifier), scope="start", in_file=False)] = None
     """Its name in traces, and as a tool."""
+    description: Annotated[
+        str | None, Option(optional(text), scope="start", doors=AGENTS, in_file=False)
+    ] = None
+    """What it is for, which the model of another agent reads where this one is its tool."""
+    agents: Annotated[
+        tuple[Tool, ...],
+        Option(_check_agents, doors=AGENTS, in_file=False, accepts="Sequence[Any]"),
+    ] = ()
+    """Agents that it may hand tasks to: each is a tool with the agent's name."""
     role: Annotated[
         str | None, Option(optional(text), scope="start", doors=AGENTS, in_file=False)
     ] = None

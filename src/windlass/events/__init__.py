@@ -12,6 +12,7 @@ import msgspec
 
 from windlass.events.policy import (
     AgentScratchpad,
+    ArtifactWritten,
     BudgetExhausted,
     CheckRan,
     Compacted,
@@ -383,6 +384,7 @@ JournalEntry: TypeAlias = Union[
     NativeToolRejected,
     ToolSearchQueried,
     ToolSearchResulted,
+    ArtifactWritten,
     GuardrailDecided,
     JudgeDecision,
     CheckRan,

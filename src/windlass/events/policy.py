@@ -105,6 +105,17 @@ class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
     evicted: tuple[str, ...] = ()  # that a budget has no more room for
 
 
+class ArtifactWritten(Entry, tag="artifact_written", frozen=True):
+    """Something that a sub-agent leaves for the agent that it works for."""
+
+    artifact_id: str
+    artifact_kind: str
+    title: str
+    text: str | None = None
+    data: object = None
+    created_by: str | None = None
+
+
 class GuardrailDecided(Entry, tag="guardrail_decided", frozen=True):
     """The verdict of a guardrail; `withheld`: the run ended before its text could be checked."""
 

@@ -18,6 +18,7 @@ from windlass.access.caller import Caller
 from windlass.detach import detach
 from windlass.errors import ConfigError, Locked, StaleWriter, StoreError, safe_repr
 from windlass.events import (
+    ArtifactWritten,
     FeedbackInjected,
     JournalEntry,
     Noted,
@@ -38,7 +39,7 @@ from windlass.json_types import JsonObject
 from windlass.loop.facts import FactReader, Facts
 from windlass.loop.ledger import Ledger
 from windlass.loop.model_call import RunCall, call_model
-from windlass.loop.plan import Plan, check_storable, digest_of, frame_entry, to_plain
+from windlass.loop.plan import Plan, as_journaled, check_storable, digest_of, frame_entry, to_plain
 from windlass.loop.policy import Policy
 from windlass.loop.reminders import add_reminder, reminder_entry
 from windlass.loop.sinks import (
@@ -374,6 +375,17 @@ class Run:
     def keep_error(self, call_id: str, error: BaseException) -> None:
         """Keep the exception of a call until its result is recorded."""
         self.calls.errors[call_id] = error
+
+    def write_artifact(self, title: str, text: str | None, data: Any, kind: str) -> str:
+        """Record an artifact, from any thread; return its id."""
+        made = f"artifact_{digest_of([self.session_id, kind, title])[:12]}"
+        kept = as_journaled(data, "an artifact's data")
+        entry = ArtifactWritten(made, kind, title, text, kept, self.plan.name)
+        if threading.get_ident() == self.host.thread:
+            self.note(entry)
+        else:
+            self.host.loop.call_soon_threadsafe(self.note, entry)
+        return made
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
         """Run a body in one transaction with the record of the call."""

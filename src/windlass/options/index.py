@@ -10,6 +10,7 @@ from typing import Final
 #: The module and the group that declare an option.
 GROUPS: Final[dict[str, str]] = {
     "abort": "engine.run_options:RunOptions",
+    "agents": "engine.run_options:AgentOptions",
     "allowed_tools": "tools.filter:ToolFilterOptions",
     "anthropic_beta_features": "engine.model_options:ProviderOptions",
     "api_key": "engine.model_options:ModelOptions",
@@ -34,6 +35,7 @@ GROUPS: Final[dict[str, str]] = {
     "conversation_id": "engine.run_options:RunOptions",
     "deps": "engine.run_options:RunOptions",
     "deps_type": "engine.run_options:AgentOptions",
+    "description": "engine.run_options:AgentOptions",
     "disallowed_tools": "tools.filter:ToolFilterOptions",
     "done_judge": "policies.judges.options:JudgeOptions",
     "done_sentinel": "policies.completion:CompletionOptions",
@@ -385,6 +387,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
     "agent": frozenset(
         {
             "abort",
+            "agents",
             "allowed_tools",
             "anthropic_beta_features",
             "api_key",
@@ -409,6 +412,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "conversation_id",
             "deps",
             "deps_type",
+            "description",
             "disallowed_tools",
             "done_judge",
             "done_sentinel",
@@ -526,6 +530,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
     "run": frozenset(
         {
             "abort",
+            "agents",
             "allowed_tools",
             "anthropic_beta_features",
             "api_key",
@@ -550,6 +555,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "conversation_id",
             "deps",
             "deps_type",
+            "description",
             "disallowed_tools",
             "done_judge",
             "done_sentinel",
@@ -706,6 +712,7 @@ SETTLED: Final = frozenset(
         "conversation_id",
         "deps",
         "deps_type",
+        "description",
         "fetch",
         "headers",
         "llm_transcript_dir",

@@ -37,7 +37,7 @@ class QuotedCalls(Policy[None]):
         self.words = words
 
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
-        if turn.calls or OPEN not in turn.text:
+        if turn.calls or OPEN not in turn.message.text:
             return None
         counted = tally(run)
         reminded = KIND in counted.heard

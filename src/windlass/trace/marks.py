@@ -200,6 +200,7 @@ _SILENT = frozenset(
 )
 
 _TOLD: dict[type, Callable[[Any], MarkText | None]] = {
+    events.ArtifactWritten: lambda e: MarkText("artifact", f"{e.artifact_kind}: {e.title}", "good"),
     events.GuardrailDecided: _guardrail,
     events.JudgeDecision: _judge,
     events.CheckRan: _check,

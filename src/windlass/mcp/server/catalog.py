@@ -19,7 +19,7 @@ import msgspec
 from windlass.access.caller import Caller
 from windlass.access.roles import Roles
 from windlass.agents.agent import Agent
-from windlass.engine.tool_roles import RoleTool
+from windlass.engine.host_tools import RoleTool
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject, is_sequence
 from windlass.messages import Document, Message, as_messages

@@ -1,0 +1,250 @@
+"""Many tasks for one agent, side by side, under one budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, cast
+
+import msgspec
+
+from windlass.agents.agent import Agent
+from windlass.agents.run_arguments import RunArguments
+from windlass.agents.subagent import run_child
+from windlass.engine.driver import conduct
+from windlass.engine.environment import current_environment
+from windlass.engine.limit_options import LimitOptions, check_budget
+from windlass.engine.ownership import find_session
+from windlass.engine.results import AgentResult, paid_in
+from windlass.engine.run_options import RunOptions
+from windlass.errors import BudgetExceeded, ConfigError, NoSuchSession, WindlassError, safe_repr
+from windlass.events import JournalEntry, Said
+from windlass.identifiers import check_identifier, child_session_id
+from windlass.loop.ledger import NO_LIMITS, Ledger
+from windlass.loop.run import Run
+from windlass.tools.tool import ToolContext
+from windlass.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from windlass.engine.keywords import RunKeywords
+
+Output = TypeVar("Output")
+_OF_ALL_TOGETHER: Final = ("budget", "session_id")
+_NO_PARENT_WITH: Final = "parent is the ToolContext of the tool that hands out the tasks"
+
+
+class FanOutFailure(msgspec.Struct, frozen=True):
+    """A task that was not done: which, how its run ended, and why."""
+
+    index: int
+    task: str
+    status: str
+    message: str
+    session_id: str | None = None
+
+
+class FanOutResult(Generic[Output]):
+    """The results of `fan_out`: `out.outputs`, `out.failures`, `out.results`."""
+
+    def __init__(
+        self, tasks: Sequence[str], ends: Sequence[AgentResult[Output] | WindlassError]
+    ) -> None:
+        self._tasks, self._ends = tasks, ends
+
+    @cached_property
+    def results(self) -> list[AgentResult[Output] | None]:
+        """The result of each task, in the order given; None where no run could begin."""
+        return [end if isinstance(end, AgentResult) else None for end in self._ends]
+
+    @property
+    def outputs(self) -> list[Output]:
+        """The outputs of the tasks that were done, in the order given."""
+        return [end.output for end in self.results if end is not None and end.status == "done"]
+
+    @cached_property
+    def failures(self) -> list[FanOutFailure]:
+        """The tasks that were not done, in the order given."""
+        return [
+            _failure(at, task, end)
+            for at, (task, end) in enumerate(zip(self._tasks, self._ends, strict=True))
+            if not _is_done(end)
+        ]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every task was done."""
+        return not self.failures
+
+    @cached_property
+    def usage(self) -> Usage:
+        """The tokens of all runs and of the agents that they handed work to."""
+        return sum((end.usage for end in self._ends if isinstance(end, AgentResult)), NO_USAGE)
+
+    @cached_property
+    def cost_usd(self) -> float:
+        """The dollars of all runs, as far as prices are known."""
+        return sum(end.cost_usd for end in self._ends if isinstance(end, AgentResult))
+
+    def raise_for_status(self) -> None:
+        """Raise a `WindlassError` that names the first failure, if there is one."""
+        if self.failures:
+            first = self.failures[0]
+            raise WindlassError(
+                f"{len(self.failures)} of {len(self._ends)} tasks failed; the first is task "
+                f"{first.index}: {first.status}: {first.message}"
+            )
+
+    def __repr__(self) -> str:
+        done = len(self._ends) - len(self.failures)
+        return f"<FanOutResult {done} of {len(self._ends)} tasks done>"
+
+
+async def fan_out(
+    agent: Agent[Any, Output],
+    tasks: Sequence[str],
+    *,
+    limit: int = 8,
+    parent: ToolContext[Any] | None = None,
+    deps: Any = None,
+    **options: Unpack[RunKeywords],
+) -> FanOutResult[Output]:
+    """Give an agent many tasks; at most `limit` run at once, and all share one `budget`.
+
+    ```python
+    out = await w.fan_out(reviewer, ["Review a.py", "Review b.py"], budget=w.Budget(usd=2))
+    print(out.outputs, out.failures)
+    ```
+    A task that fails stops no other. With a `session_id` each task has a session of its own below that
+    name: called again after a crash, `fan_out` goes on with those that had begun and repeats none. In a
+    tool, `parent=ctx` places the runs under the tool's own run: its rules and its budget hold for them.
+    The other options are those of `Agent.run`, for every task.
+    """
+    checked = _check(tasks, limit, parent)
+    every = cast("Mapping[str, Any]", options)
+    limits = check_budget("budget", LimitOptions.read(every).budget) or NO_LIMITS
+    session_id = RunOptions.read(every).session_id
+    given = {name: value for name, value in every.items() if name not in _OF_ALL_TOGETHER}
+    agent.arguments_for(deps, given)  # a wrong option is an error before anything runs
+    above = current_environment().ledger
+    if parent is not None and isinstance(parent.scope, Run):
+        above = parent.scope.ledger
+    books = Ledger(limits, above)
+    if parent is not None:
+        begin = _under_parent(agent, parent, books, given)
+    else:
+        begin = await _on_their_own(agent, checked, session_id, books, deps, given)
+    ends: list[AgentResult[Output] | WindlassError] = [WindlassError("not begun")] * len(checked)
+    waiting = list(reversed(list(enumerate(checked))))
+
+    async def work() -> None:
+        while waiting:
+            at, task = waiting.pop()
+            try:
+                ends[at] = await begin(at, task)
+            except WindlassError as error:
+                ends[at] = error
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(limit, len(checked))):
+            group.create_task(work())
+    if all([isinstance(end, ConfigError) for end in ends]):
+        raise cast("ConfigError", ends[0])
+    return FanOutResult(checked, ends)
+
+
+_Begin = Callable[[int, str], Awaitable[AgentResult[Any]]]
+
+
+def _under_parent(
+    agent: Agent[Any, Any], parent: ToolContext[Any], books: Ledger, options: Mapping[str, Any]
+) -> _Begin:
+    if options:
+        agent = agent.with_(**options)
+
+    def begin(at: int, task: str) -> Awaitable[AgentResult[Any]]:
+        child_id = child_session_id(parent.session_id, f"{parent.call_id}.{at}")
+        return run_child(agent, task, parent, child_id, books)
+
+    return begin
+
+
+async def _on_their_own(
+    agent: Agent[Any, Any],
+    tasks: Sequence[str],
+    session_id: str | None,
+    books: Ledger,
+    deps: Any,
+    options: dict[str, Any],
+) -> _Begin:
+    """Return what begins a task as a session of its own, or goes on with it."""
+    known: set[int] = set()
+    if session_id is not None:
+        check_identifier(session_id, "session_id")
+        asked = agent.arguments_for(deps, options)
+        for at, task in enumerate(tasks):
+            entries = await _read(asked, f"{session_id}.{at}")
+            if entries:
+                _check_task(entries, task, f"{session_id}.{at}")
+                usage, usd = paid_in(entries)
+                books.restore(0, usage.total_tokens, usd)
+                known.add(at)
+
+    async def begin(at: int, task: str) -> AgentResult[Any]:
+        name = None if session_id is None else f"{session_id}.{at}"
+        asked = agent.arguments_for(deps, {**options, "session_id": name})
+        asked.above = books
+        if name is not None and at in known:
+            begun = await asked.resume(name)
+        else:
+            begun = await asked.begin(task)
+        begun.agent = agent
+        outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
+        return AgentResult(begun.run, outcome)
+
+    return begin
+
+
+async def _read(asked: RunArguments, session_id: str) -> Sequence[JournalEntry]:
+    try:
+        key = await find_session(asked.store, session_id, asked.caller, asked.runtime, "resume")
+        return await asked.store.read(key)
+    except NoSuchSession:
+        return ()
+
+
+def _check_task(entries: Sequence[JournalEntry], task: str, session_id: str) -> None:
+    first = next((e.message.text for e in entries if type(e) is Said), None)
+    if first is not None and first != task:
+        raise ConfigError(
+            f"session {session_id!r} was begun with another task, {safe_repr(first, 80)}; give the "
+            "tasks of the first call in the same order, or another session_id"
+        )
+
+
+def _check(tasks: object, limit: object, parent: object) -> tuple[str, ...]:
+    if isinstance(tasks, str) or not isinstance(tasks, (list, tuple)):
+        raise ConfigError(f"fan_out takes a list of tasks, not {safe_repr(tasks)}")
+    listed = cast("Sequence[object]", tasks)
+    if not listed:
+        raise ConfigError("fan_out takes at least one task")
+    for task in listed:
+        if not isinstance(task, str) or not task.strip():
+            raise ConfigError(f"a task is a text that is not blank, not {safe_repr(task)}")
+    if type(limit) is not int or limit < 1:
+        raise ConfigError(f"limit is a number of at least 1, not {safe_repr(limit)}")
+    if parent is not None and not isinstance(parent, ToolContext):
+        raise ConfigError(f"{_NO_PARENT_WITH}, not {safe_repr(parent)}")
+    return tuple(cast("Sequence[str]", listed))
+
+
+def _is_done(end: AgentResult[Any] | WindlassError) -> bool:
+    return isinstance(end, AgentResult) and end.status == "done"
+
+
+def _failure(at: int, task: str, end: AgentResult[Any] | WindlassError) -> FanOutFailure:
+    if isinstance(end, AgentResult):
+        words = (end.error or {}).get("message") or end.stop_reason or end.status
+        return FanOutFailure(at, task, end.status, str(words), end.session_id)
+    status = "budget_exhausted" if isinstance(end, BudgetExceeded) else "failed"
+    return FanOutFailure(at, task, status, str(end))
