@@ -23,6 +23,7 @@ from windlass.loop.plan import Plan
 from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.sinks import Sink, log
 from windlass.observe.callbacks import CALLBACKS, NOBODY, CallbackOptions, Watchers
+from windlass.output.options import OutputOptions
 from windlass.store.base import Store
 from windlass.tools.filter import ToolFilterOptions
 
@@ -120,7 +121,9 @@ class RunArguments:
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
         """Set up the run."""
-        agent, transcript = self.agent, self.agent.options.get("transcript")
+        agent, transcript = self.agent, None
+        if "transcript" in agent.options:
+            transcript = OutputOptions.read(agent.options).transcript
         if transcript is None:
             messages = parse_run_prompt(prompt, self.session_id)
         else:

@@ -108,7 +108,7 @@ def with_dry_run(
     {call.arguments['service']}")`.
     """
     given = _merge_options("with_dry_run", options, tools=tools, answer=answer)
-    names, given_answer = given["tools"], given["answer"]
+    names, given_answer = given.values()
     if names is not None:
         listed = cast("Sequence[Any]", names if isinstance(names, (list, tuple)) else (None,))
         if not all(isinstance(name, str) and name for name in listed):
