@@ -44,7 +44,7 @@ async def sign_in(address: str) -> str:
 
 def build_entry(scenario: str, url: str, context: dict[str, Any]) -> dict[str, Any]:
     """Build the entry of the server."""
-    entry: dict[str, Any] = {"url": url, "timeout": 50, "trust": "trusted", "sampling": True}
+    entry: dict[str, Any] = {"url": url, "timeout": 100, "trust": "trusted", "sampling": True}
     if scenario.startswith("auth/"):
         auth = {"client_metadata_url": "https://conformance-test.local/client-metadata.json"}
         for name in ("client_id", "client_secret"):

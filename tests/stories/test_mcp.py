@@ -13,6 +13,8 @@ import pytest
 
 import windlass as w
 from tests.stories.helpers import kept, results, said
+from windlass.cli.chat.server_prompts import ServerPrompts
+from windlass.engine.assemble import parse_agent_options
 from windlass.testing import scripted
 
 SERVER = str(Path(__file__).parents[1] / "mcp" / "fake_server.py")
@@ -358,3 +360,24 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not holds():  # noqa: ASYNC110 - of another process, which sets no event
             await asyncio.sleep(0.01)
+
+
+async def test_mcp_servers_that_a_skill_names_are_started_with_the_run():
+    skill = w.skill_define("sums", {"description": "Add numbers.", "mcp": ["calc", "unknown"]})
+    model = scripted(w.ToolCall("1", "calc__add", {"a": 4, "b": 4}), "eight")
+    async with w.Runtime(mcp_servers={"calc": entry(), "other": entry()}):
+        out = await w.Agent(model, skills=skill).run("Add numbers.")
+    assert results(out)["calc__add"] == ("ok", "8")
+    assert not any(tool.name.startswith("other__") for tool in model.requests[0].tools)
+
+
+async def test_mcp_prompts_of_a_server_are_messages_of_a_chat():
+    async with w.Runtime() as scope:
+        values = parse_agent_options({"mcp_servers": {"calc": entry()}})
+        prompts = ServerPrompts(scope, values)
+        assert list(await prompts.list()) == ["/calc:greet"]
+        assert await prompts.write("/calc:greet who=Ann") == "Say hello to Ann."
+        assert await prompts.write("/calc:greet 'Ann B'") == "Say hello to Ann B."
+        assert await prompts.write("/cost") is None
+        with pytest.raises(w.ConfigError, match="needs who"):
+            await prompts.write("/calc:greet")

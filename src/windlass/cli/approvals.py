@@ -17,6 +17,7 @@ from windlass.cli.console import out
 from windlass.cli.main import debug_option
 from windlass.cli.options import for_option, json_option, store_option
 from windlass.cli.store_location import find_place, match
+from windlass.json_types import JsonObject, is_object
 from windlass.sessions.approvals import answer, find_approval
 from windlass.sessions.approvals import approvals as list_approvals
 from windlass.store.memory import MemoryStore
@@ -110,6 +111,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 @all_option
 @session_option
 @for_option
+@click.option("--content", metavar="JSON", help="What an MCP server asks for.")
 @by_option
 @store_option
 @debug_option
@@ -118,14 +120,18 @@ def approve(
     everything: bool,
     session: str | None,
     scope: AnswerScope,
+    content: str | None,
     by: str | None,
     store: str | None,
 ) -> None:
     """Approve calls: each may run as it is; with --for session, others on its targets too."""
     chosen, name = _select_ids(store, ids, everything, session), _person(by)
-    _with_store(
-        store, lambda home: answer(chosen, True, name=name, scope=scope, store=home), writes=True
-    )
+    filled = None if content is None else _read_content(content)
+
+    async def say_yes(home: Store) -> None:
+        await answer(chosen, True, name=name, scope=scope, content=filled, store=home)
+
+    _with_store(store, say_yes, writes=True)
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -155,6 +161,16 @@ def deny(
 
     _with_store(store, say_no, writes=True)
     click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
+
+
+def _read_content(given: str) -> JsonObject:
+    try:
+        found: object = msgspec.json.decode(given)
+    except msgspec.DecodeError as error:
+        raise click.UsageError(f"--content is a JSON object: {error}") from None
+    if not is_object(found):
+        raise click.UsageError("--content is a JSON object")
+    return found
 
 
 def _print_details(one: PendingApproval) -> None:

@@ -101,6 +101,11 @@ class Work:
         await self.store.aclose()
 
     @property
+    def agent_options(self) -> Mapping[str, Any]:
+        """The checked options of the agent."""
+        return {} if self._agent is None else self._agent.options
+
+    @property
     def kept(self) -> str:
         """Where sessions are kept, as a person would write it."""
         return os.path.relpath(self.place.file) if self.place.file else self.place.shown

@@ -70,6 +70,7 @@ from windlass.tools.tool import Tool
 
 if TYPE_CHECKING:
     from windlass.output.policy import TypedAnswer
+    from windlass.policies.skills.skill import Skill
     from windlass.policies.tool_search.plan import ToolSearchPlan
 
 _LOOP_TURNS: Final = 50
@@ -179,11 +180,16 @@ _PLACED: Final = frozenset({"approval_policy", "mounts", "permissions", "workspa
 _SECRETS: Final = frozenset({"api_key", "base_url", "headers"})
 
 
-def assemble(values: Values, system: str | None, door: str) -> Plan:
-    """Build the plan of runs with these options: a model, a frame, policies."""
+def assemble(values: Values, system: str | None, door: str, *, is_connected: bool = False) -> Plan:
+    """Build the plan of runs with these options: a model, a frame, policies.
+
+    `is_connected`: the tools of MCP servers are among the tools already.
+    """
     if system is not None and not (type(system) is str and system.isascii()):
         system = words("system", system)
-    if "mcp_servers" in values:
+    if not is_connected and (
+        "mcp_servers" in values or ("skills" in values and _names_servers(values["skills"]))
+    ):
         return import_module("windlass.engine.mcp.connector").build_unconnected(
             values, system, door
         )
@@ -227,6 +233,11 @@ def _build_placed(recipe: _Recipe, has_builtin: bool) -> Plan:
     module = import_module("windlass.toolbox.session_workspace")
     module.bind_plan(plan, values, assemble_again, records=records)
     return plan
+
+
+def _names_servers(skills: Iterable[Skill] | None) -> bool:
+    """Check whether a skill names MCP servers that it needs."""
+    return any([skill.mcp for skill in skills or ()])
 
 
 def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:

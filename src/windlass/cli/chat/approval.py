@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+import click
+
 from windlass.cli.chat.prompt import MessagePrompt
 from windlass.cli.console import ConsoleOutput
+from windlass.cli.mcp.fields import ask_fields
 from windlass.cli.text import colour_diff, one_line, shown_call
 from windlass.events.receipts import takes_session_answer
+from windlass.json_types import JsonObject, is_object
 from windlass.sessions.approvals import PendingApproval, answer, approvals
 from windlass.store.base import Store
 
@@ -20,6 +24,7 @@ class ApprovalDesk:
 
     def __init__(self, store: Store, session_id: str, paper: ConsoleOutput) -> None:
         self.store, self.session_id, self.paper = store, session_id, paper
+        self.contents: dict[str, JsonObject] = {}  # what servers asked for, by question
         self.allowed: set[str] = set()  # tools that were allowed for the rest of the chat
 
     async def waiting(self) -> list[PendingApproval]:
@@ -43,6 +48,8 @@ class ApprovalDesk:
             self.paper.line((f"    {one_line(line, 200)}", "dim"))
         for line, tone in colour_diff(one.diff, 60):
             self.paper.line((f"    {line}", tone))
+        if is_object(asked := (one.receipt or {}).get("elicitation")):
+            return self._ask_form(one, asked, prompt)
         match prompt.choose("    allow it? yes, no or always (y/n/a) ", _ANSWERS):
             case "yes":
                 return "yes"
@@ -52,6 +59,21 @@ class ApprovalDesk:
                 return "always"
             case _:
                 return None
+
+    def _ask_form(
+        self, one: PendingApproval, asked: JsonObject, prompt: MessagePrompt
+    ) -> Answer | None:
+        """Ask for what an MCP server wants to know."""
+        if asked.get("url"):
+            self.paper.line(f"    {one_line(str(asked['url']), 500)}")
+        chosen = prompt.choose("    answer it? yes or no (y/n) ", {"y": "yes", "n": "no"})
+        if chosen != "yes":
+            return None if chosen is None else "no"
+        try:
+            self.contents[one.id] = ask_fields(asked.get("schema"))
+        except click.Abort:
+            return None
+        return "yes"
 
     async def record(self, one: PendingApproval, given: Answer) -> None:
         """Record the answer: `always` for the session, where the question takes that."""
@@ -63,5 +85,6 @@ class ApprovalDesk:
             given != "no",
             name="the operator",
             scope="session" if for_session else "once",
+            content=self.contents.pop(one.id, None),
             store=self.store,
         )

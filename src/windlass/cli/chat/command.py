@@ -14,11 +14,12 @@ from windlass.cli import text as words
 from windlass.cli.chat.approval import ApprovalDesk
 from windlass.cli.chat.markdown import MarkdownTerminal
 from windlass.cli.chat.prompt import MessagePrompt
+from windlass.cli.chat.server_prompts import ServerPrompts
 from windlass.cli.console import err
 from windlass.cli.options import CommandOptions
 from windlass.cli.session_run import Work, leave
 from windlass.cli.views import Terminal, view_for
-from windlass.errors import nearest
+from windlass.errors import WindlassError, nearest
 from windlass.events import Replied
 from windlass.sessions.api import agent_session_reset
 
@@ -26,6 +27,7 @@ _HELP = {
     "/help": "this list",
     "/session": "the session's id, and how to come back to it",
     "/cost": "what the session has used so far",
+    "/prompts": "the prompts of MCP servers, each a command of its own",
     "/reset": "forget what was said; the record stays",
     "/exit": "leave (so does Ctrl-D)",
 }
@@ -57,6 +59,7 @@ class _Chat:
         self.interactive = sys.stdin.isatty()
         self.prompt = MessagePrompt() if self.interactive else None
         self.desk = ApprovalDesk(work.store, work.session_id, self.paper)
+        self.prompts = ServerPrompts(work.runtime, work.agent_options)
         self.code = 0
         self.spoken = False
 
@@ -126,6 +129,7 @@ class _Chat:
             "/help": self.help,
             "/session": self.session,
             "/cost": lambda: self.runner.run(self.cost()),
+            "/prompts": lambda: self.runner.run(self.list_prompts()),
             "/reset": lambda: self.runner.run(self.reset()),
         }
         if name in ("/exit", "/quit"):
@@ -133,6 +137,14 @@ class _Chat:
         if name in commands:
             commands[name]()
         else:
+            try:
+                message = self.runner.run(self.prompts.write(line))
+            except (WindlassError, ValueError) as error:
+                self.paper.line(words.clean(str(error)))
+                return True
+            if message is not None:
+                self.turn(message)
+                return True
             hint = nearest(name, _HELP) or "; /help lists what there is"
             self.paper.line(f"no command {name!r}{hint}")
         return True
@@ -158,6 +170,19 @@ class _Chat:
         cost = sum(reply.cost_usd for reply in replies)
         facts = (words.count(len(replies), "model call"), words.tokens(usage), words.money(cost))
         self.paper.line(" · ".join(facts))
+
+    async def list_prompts(self) -> None:
+        try:
+            found = await self.prompts.list()
+        except WindlassError as error:
+            self.paper.line(words.clean(str(error)))
+            return
+        for name, prompt in found.items():
+            needs = " ".join([f"{one}=…" for one in prompt.arguments])
+            told = words.one_line(f"{needs}  {prompt.description}", 100)
+            self.paper.line((f"  {words.one_line(name, 60)} ", "bold"), told)
+        if not found:
+            self.paper.line("no MCP server of this chat has prompts")
 
     async def reset(self) -> None:
         if not self.work.fresh:

@@ -6,15 +6,15 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-import msgspec
 
 from windlass import seams
 from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
+from windlass.cli.mcp.fields import ask_fields
 from windlass.cli.options import json_option
 from windlass.cli.redaction import secrets_here
 from windlass.cli.text import clean, one_line
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from windlass.mcp.client.connection import Connection
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
 
 _file_option = click.option(
     "--mcp", "files", multiple=True, metavar="FILE", help="An mcp.json. May be repeated."
@@ -262,10 +261,9 @@ class ConsoleSide:
         err().line(clean(f"{asked.server} asks: {asked.message}"))
         if asked.url is not None:
             err().line(clean(asked.url))
-        fields = (asked.schema or {}).get("properties")
         if not click.confirm("answer?", default=True, err=True):
             return {"action": "decline"}
-        content = await asyncio.to_thread(_ask_fields, fields if is_object(fields) else {})
+        content = await asyncio.to_thread(ask_fields, asked.schema)
         return (
             {"action": "accept", "content": content} if asked.url is None else {"action": "accept"}
         )
@@ -273,16 +271,3 @@ class ConsoleSide:
     async def sample(self, request: JsonObject) -> JsonObject:
         """Refuse: there is no run whose model could be asked."""
         raise PermissionDenied("there is no run whose model could be asked")
-
-
-def _ask_fields(fields: Mapping[str, object]) -> JsonObject:
-    content: JsonObject = {}
-    for name, field in fields.items():
-        about = field if is_object(field) else {}
-        text = click.prompt(
-            clean(f"  {about.get('title', name)}"), default=about.get("default"), err=True
-        )
-        content[name] = text
-        if about.get("type") in ("integer", "number", "boolean"):
-            content[name] = msgspec.json.decode(text)
-    return content

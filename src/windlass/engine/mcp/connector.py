@@ -22,6 +22,7 @@ from windlass.policies.approval import ApprovalOptions
 from windlass.policies.mcp.options import McpOptions
 from windlass.policies.mcp.policy import McpServers
 from windlass.policies.preview.mode import as_begun
+from windlass.policies.skills.options import SkillOptions
 from windlass.toolbox.options import WorkspaceOptions
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
@@ -33,28 +34,41 @@ _EARLY: Final = frozenset({"engine.model_options", "engine.limit_options", "engi
 def build_unconnected(values: Values, system: str | None, door: str) -> Plan:
     """Build the plan of runs whose servers are not asked yet: its model, its limits."""
     servers = McpOptions.read(values).mcp_servers
+    named = _find_skill_servers(values)
     rest = {name: value for name, value in values.items() if name != "mcp_servers"}
-    if not servers:
-        return assemble(rest, system, door)
+    if not servers and not named:
+        return assemble(rest, system, door, is_connected=True)
     early = {
         name: value
         for name, value in rest.items()
         if GROUPS.get(name, "engine.model_options").partition(":")[0] in _EARLY
         and name not in ("policies", "tool_choice")
     }
-    plan = assemble(early, system, door)
+    plan = assemble(early, system, door, is_connected=True)
     plan = plan.of(plan.model)  # never one that other agents share
-    plan.connect = Connector(servers, rest, system, door).connect
+    plan.connect = Connector(servers, named, rest, system, door).connect
     return plan
+
+
+def _find_skill_servers(values: Values) -> tuple[str, ...]:
+    """Return the names of the servers that skills need, each once."""
+    skills = SkillOptions.read(values).skills if "skills" in values else None
+    return tuple(dict.fromkeys([name for skill in skills or () for name in skill.mcp]))
 
 
 class Connector:
     """Completes the plans of one agent, in any Runtime."""
 
     def __init__(
-        self, servers: Sequence[McpServer | str], values: Values, system: str | None, door: str
+        self,
+        servers: Sequence[McpServer | str],
+        named: Sequence[str],
+        values: Values,
+        system: str | None,
+        door: str,
     ) -> None:
         self._servers, self._values, self._system, self._door = servers, values, system, door
+        self._named = named  # by skills; a host may know some of them alone
         self._place = WorkspaceOptions.read(values)
         self._known: WeakKeyDictionary[Environment, tuple[object, Plan]] = WeakKeyDictionary()
 
@@ -62,11 +76,14 @@ class Connector:
         """Start the servers, or use those that run, and build the plan with their tools."""
         folder = self._place.anchor
         servers = resolve_servers(self._servers, environment)
+        own = {one.name for one in servers}
+        known = environment.mcp_servers
+        servers += [known[name] for name in self._named if name in known and name not in own]
         connected = await environment.mcp.connect(servers, folder)
         state = (connected.state, connected.missing)
-        known = self._known.get(environment)
-        if known is not None and known[0] == state:
-            return known[1].of(known[1].model)
+        built = self._known.get(environment)
+        if built is not None and built[0] == state:
+            return built[1].of(built[1].model)
         plan = self._build(connected, environment)
         self._known[environment] = (state, plan)
         return plan.of(plan.model)
@@ -76,7 +93,7 @@ class Connector:
         given = ToolOptions.read(self._values).tools
         tools: list[object] = [*(given or ()), *build_tools(connected.connections, roots)]
         values = {**self._values, "tools": tools}
-        plan = assemble(values, self._system, self._door)
+        plan = assemble(values, self._system, self._door, is_connected=True)
         rules = ApprovalOptions.read(values).approval_policy
 
         async def adopt_changes(run: Run) -> None:
