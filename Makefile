@@ -24,10 +24,11 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox prove-search
+.PHONY: help demo demo-mcp test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox prove-search
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
+	@echo "make demo-mcp    a run with two published MCP servers, fetched from npm"
 	@echo "make test        the tests, in parallel"
 	@echo "make check       format, lint, types, layers, tests: what a change must pass"
 	@echo "make check-deep  sweeps and slow groups"
@@ -59,6 +60,9 @@ help:
 
 demo: $(VENV)/.run
 	@$(BIN)/windlass demo
+
+demo-mcp: $(VENV)/.dev
+	@$(BIN)/python -m scripts.demo_mcp
 
 test: $(VENV)/.dev
 	$(PYTEST) -n $(JOBS)

@@ -27,6 +27,7 @@ from bench import (
     requests,
     resources,
     search,
+    servers,
     starting,
     streams,
     turns,
@@ -128,6 +129,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "context": _context,
     "commands": lambda: (commands.rows(max(3, REPS // 2)), 0),
     "search": lambda: (search.rows(max(3, REPS // 2)), 0),
+    "servers": lambda: (servers.rows(max(3, REPS // 2)), 0),
     "long": _long_tasks,
 }
 

@@ -1,6 +1,6 @@
 """An MCP server in plain Python: quick to start, of either era, and as bad as its arguments say.
 
-    python fake_server.py [--modern] [--bad KIND] [--log FILE]
+    python fake_server.py [--modern] [--bad KIND] [--log FILE] [--wait SECONDS]
 
 It imports nothing but the standard library, so that a test may start many.
 """
@@ -265,6 +265,8 @@ def handle(message: dict) -> None:
 
 def main() -> None:
     log(f"started {os.getpid()}")
+    if "--wait" in sys.argv:
+        time.sleep(float(sys.argv[sys.argv.index("--wait") + 1]))
     if BAD == "start":
         print("no such database", file=sys.stderr)
         sys.exit(4)
