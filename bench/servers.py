@@ -22,7 +22,7 @@ from windlass.mcp.client.pool import McpPool
 from windlass.mcp.client.servers import McpServer
 
 ALLOWED_CALL, ALLOWED_START = 1.3, 1.1
-_FAKE = Path(__file__).parents[1] / "tests" / "mcp" / "fake_server.py"
+_FAKE = Path(__file__).parents[1] / "tests" / "mcp_client" / "fake_server.py"
 _ARGUMENTS = {"a": 2, "b": 3}
 _HTTP = """
 import sys

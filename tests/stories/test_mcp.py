@@ -17,7 +17,7 @@ from windlass.cli.chat.server_prompts import ServerPrompts
 from windlass.engine.assemble import parse_agent_options
 from windlass.testing import scripted
 
-SERVER = str(Path(__file__).parents[1] / "mcp" / "fake_server.py")
+SERVER = str(Path(__file__).parents[1] / "mcp_client" / "fake_server.py")
 ERAS = pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
 
 
