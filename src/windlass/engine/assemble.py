@@ -188,7 +188,7 @@ def assemble(values: Values, system: str | None, door: str, *, is_connected: boo
     if system is not None and not (type(system) is str and system.isascii()):
         system = words("system", system)
     if not is_connected and (
-        "mcp_servers" in values or ("skills" in values and _names_servers(values["skills"]))
+        "mcp_servers" in values or ("skills" in values and _names_servers(values))
     ):
         return import_module("windlass.engine.mcp.connector").build_unconnected(
             values, system, door
@@ -235,8 +235,10 @@ def _build_placed(recipe: _Recipe, has_builtin: bool) -> Plan:
     return plan
 
 
-def _names_servers(skills: Iterable[Skill] | None) -> bool:
+def _names_servers(values: Values) -> bool:
     """Check whether a skill names MCP servers that it needs."""
+    options = import_module("windlass.policies.skills.options")
+    skills: Iterable[Skill] | None = options.SkillOptions.read(values).skills
     return any([skill.mcp for skill in skills or ()])
 
 
