@@ -56,10 +56,10 @@ def test_mcp_servers_that_are_wrong_are_refused_with_their_fix(given: Any, words
 
 def test_mcp_variables_are_filled_in_and_a_missing_one_is_named():
     server = McpServer(name="a", url="https://${HOST}/", headers={"Key": "${env:KEY:-none}"})
-    found = server.expand({"HOST": "x.example"}, "/work")
+    found = server.expand({"HOST": "x.example"}, "/srv/app")
     assert found.url == "https://x.example/" and found.headers == {"Key": "none"}
     with pytest.raises(w.ConfigError, match="needs the variable HOST"):
-        server.expand({}, "/work")
+        server.expand({}, "/srv/app")
 
 
 def test_mcp_tool_names_are_clean_short_and_unlike():
