@@ -47,6 +47,10 @@ class Attempts(Policy[None]):
         current = execution.history(run).current
         if current is None or current.is_over:
             number = 1 if current is None else current.number + 1
+            if current is None and execution.callbacks:
+                # What is announced belongs to an execution that can be resumed, so that it can
+                # be marked as a repetition.
+                await run.store_record()
             run.note(STARTED, {"attempt": number})
         execution.phase = "iteration"
         if run.cancelled:  # no call is begun after an abort
