@@ -59,8 +59,8 @@ TASKS = (
     Task("grep for a text", lambda tools: tools.grep("needle_in_hay"), ("-n", "needle_in_hay"), 50),
     Task(
         "grep for a pattern with a text in it",
-        lambda tools: tools.grep(r"\w+Error\([a-z]+=\d{7}\)"),
-        ("-n", r"\w+Error\([a-z]+=\d{7}\)"),
+        lambda tools: tools.grep(r"\w+Error\(code=\d{7}\)"),
+        ("-n", r"\w+Error\(code=\d{7}\)"),
         50,
     ),
     Task(
