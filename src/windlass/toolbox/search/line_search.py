@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from windlass.toolbox.search.pattern_facts import PatternFacts, read_facts
+from windlass.toolbox.search.pattern_facts import PatternFacts, compile_test, read_facts
 
 BLOCK: Final = 1 << 24  # bytes that are looked at together; a longer line is taken in pieces
 HEAD: Final = 8192  # a NUL in so many bytes makes a file a binary one
@@ -42,8 +42,12 @@ class LineSearch:
     def __init__(self, pattern: str, *, ignore_case: bool) -> None:
         flags = re.IGNORECASE if ignore_case else 0
         self.match = re.compile(pattern, flags).search
-        self._in_text = re.compile(pattern, flags | re.MULTILINE).search
         self.facts: PatternFacts = read_facts(pattern, flags)
+        self._test = self.match
+        self._in_text = re.compile(pattern, flags | re.MULTILINE).search
+        if self.facts.is_simple:
+            self._test = compile_test(pattern, flags)
+            self._in_text = compile_test(pattern, flags | re.MULTILINE)
         literals = [one.encode() for one in self.facts.literals]
         self._one = literals[0] if len(literals) == 1 else None
         self._any = re.compile(b"|".join(map(re.escape, literals))).search if literals else None
@@ -100,7 +104,7 @@ class LineSearch:
             end = block.find(b"\n", found)
             end = len(block) if end < 0 else end
             text = to_text(block, start, end)
-            if self.match(text):
+            if self._test(text):
                 yield Hit(start, end, text)
             at = end + 1
 
@@ -111,7 +115,7 @@ class LineSearch:
         return self._find_by_match(block, skipped)
 
     def _find_by_line(self, block: bytes, skipped: int) -> Iterator[Hit]:
-        start, size, match = skipped, len(block), self.match
+        start, size, match = skipped, len(block), self._test
         while start < size:
             end = block.find(b"\n", start)
             end = size if end < 0 else end
@@ -125,7 +129,7 @@ class LineSearch:
         text = block[skipped:].decode("utf-8", "replace")
         if "\r" in text:
             text = text.replace("\r\n", "\n")
-        at, start, search, match = 0, skipped, self._in_text, self.match
+        at, start, search, match = 0, skipped, self._in_text, self._test
         counted = 0
         while at < len(text):
             found = search(text, at)

@@ -81,6 +81,24 @@ def read_facts(pattern: str, flags: int) -> PatternFacts:
     return PatternFacts(tuple(sorted(literals)), folds, foreign, is_simple, leaves[0])
 
 
+def compile_test(pattern: str, flags: int) -> Callable[..., re.Match[str] | None]:
+    """Compile a search that says whether there is a match, not where it begins.
+
+    A repeat at the beginning is cut to its least number: `\\w+x` is there if and only if `\\wx` is, and
+    each start inside a long word would be tried.
+    """
+    parsed = _parser.parse(pattern, flags)
+    nodes: list[Node] = list(parsed)
+    if nodes and nodes[0][0] in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+        low, high, inside = nodes[0][1]
+        is_one = len(inside) == 1 and inside[0][0] in (*_ONE, sre.LITERAL)
+        if high is sre.MAXREPEAT and is_one:
+            nodes[:1] = [(nodes[0][0], (low, low, inside))] if low else []
+    found: Callable[..., re.Match[str] | None]
+    found = _compiler.compile(_parser.SubPattern(parsed.state, nodes), flags).search
+    return found
+
+
 def match_one(parsed: Parsed, node: Node, flags: int) -> Callable[[str], object]:
     """Compile a step that stands for one character."""
     alone = _parser.SubPattern(parsed.state, [node])
