@@ -15,7 +15,7 @@ from mutation.lines import Line, found
 
 PACKAGE = "windlass."
 #: The functions that all options of a run or a call pass: what each returns or takes is thinned.
-DOORS = {("options.parse", "parse_options"), ("agents.agent", "_build_request")}
+DOORS = {("options.parse", "parse_options"), ("agents.agent", "arguments_for")}
 
 
 class BadMutant(Exception):

@@ -296,6 +296,7 @@ _TOPICS = (
     "events",
     "generate",
     "llm",
+    "mcp",
     "messages",
     "observe",
     "policies",

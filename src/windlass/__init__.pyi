@@ -9,6 +9,7 @@ from windlass import errors as errors
 from windlass import events as events
 from windlass import generate as generate
 from windlass import llm as llm
+from windlass import mcp as mcp
 from windlass import messages as messages
 from windlass import models as models
 from windlass import observe as observe
