@@ -24,6 +24,7 @@ API = "reference/api"
 TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
     ("attempts", "Typed answers in attempts", "attempts"),
+    ("chat", "Chat", "chat"),
     ("tools", "Tools", "tools"),
     ("toolbox", "Toolbox: built-in tools", "toolbox"),
     ("mcp", "MCP", "mcp"),

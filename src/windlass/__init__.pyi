@@ -5,6 +5,7 @@ from windlass import agents as agents
 from windlass import attempts as attempts
 from windlass import audit as audit
 from windlass import callers as callers
+from windlass import chat as chat
 from windlass import errors as errors
 from windlass import events as events
 from windlass import generate as generate
@@ -92,6 +93,12 @@ from windlass.callers.fallback import with_fallback as with_fallback
 from windlass.callers.logs import with_logging as with_logging
 from windlass.callers.retry import with_retry as with_retry
 from windlass.callers.shadow import with_shadow as with_shadow
+from windlass.chat.input import ChatCommand as ChatCommand
+from windlass.chat.input import agent_chat_route_input as agent_chat_route_input
+from windlass.chat.line import InputLine as InputLine
+from windlass.chat.line import read_line as read_line
+from windlass.chat.loop import ChatResult as ChatResult
+from windlass.chat.loop import agent_chat_loop as agent_chat_loop
 from windlass.engine.children import ChildRun as ChildRun
 from windlass.engine.keywords import LoopOptions as LoopOptions
 from windlass.engine.limit_options import Budget as Budget

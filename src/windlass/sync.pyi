@@ -12,6 +12,7 @@ def wait(work: Coroutine[Any, Any, T]) -> T: ...
 def _block(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]: ...
 def _iterate(function: Callable[P, AsyncIterator[T]]) -> Callable[P, Iterator[T]]: ...
 
+agent_chat_loop = _block(windlass.agent_chat_loop)
 agent_loop = _block(windlass.agent_loop)
 agent_session_clear_scratchpad = _block(windlass.agent_session_clear_scratchpad)
 agent_session_close = _block(windlass.agent_session_close)
@@ -44,6 +45,7 @@ llm_stream = _iterate(windlass.llm_stream)
 merge_captain_agent = _block(windlass.merge_captain_agent)
 oncall_captain_agent = _block(windlass.oncall_captain_agent)
 plan_of = _block(windlass.plan_of)
+read_line = _block(windlass.read_line)
 reflect = _block(windlass.reflect)
 release_captain_agent = _block(windlass.release_captain_agent)
 repair_agent = _block(windlass.repair_agent)

@@ -52,6 +52,12 @@ CLAIMS = {
         "last word: After 3 pages: I found nothing so far.",
         "three at once: ['budget_exhausted', 'budget_exhausted', 'budget_exhausted'], $0.12 together",
     ],
+    "chat_loop": [
+        "Which cake? [wait_for_user]",
+        "no command '/sene'; did you mean '/seen'? (commands: /exit, /seen)",
+        "seen: ['Which cake?', 'Apple: done.']",
+        "done after 3 answers",
+    ],
     "own_model": ["It is 3 and 34.", "I only know sums.", "I only know sums.", "asked 3 times"],
     "subagent": [
         "researcher: Graz has 300,000 people.",

@@ -5,6 +5,11 @@ from __future__ import annotations
 # name in `windlass` -> the parameters it must take
 FUNCTIONS: dict[str, str] = {
     "agent_loop": "prompt system options",
+    "agent_chat_loop": (
+        "config on_user_input on_model_turn close_session wait_for_user_tool max_turns show"
+    ),
+    "agent_chat_route_input": "value state routes",
+    "read_line": "",
     "fan_out": "agent tasks limit parent deps",
     "sub_agent_request": "task options parent allowed_tools disallowed_tools returns",
     "sub_agent_run": "task options parent allowed_tools disallowed_tools returns",
@@ -38,9 +43,12 @@ FUNCTIONS: dict[str, str] = {
 CLASSES: dict[str, str] = {
     "Agent": "run run_sync stream watch resume override with_ as_tool",
     "Artifact": "id kind title text data created_by session_id",
+    "ChatCommand": "name arguments state",
+    "ChatResult": "session_id turns stop_reason last_result state closed",
     "ChildRun": "session_id call_id name usage cost_usd",
     "FanOutResult": "results outputs failures ok usage cost_usd raise_for_status",
     "FanOutFailure": "index task status message session_id",
+    "InputLine": "ok value status",
     "SubAgentRequest": "task tools options parent_session_id",
     "SubAgentResult": (
         "ok summary artifacts evidence_added tokens_used budget_exceeded session_id transcript data error status"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -363,3 +364,40 @@ async def test_sub_agent_run():
         },
     )
     assert result.ok and result.data["paths"] == ["main.py"]
+
+
+async def test_interactive_chat_loop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("Review main.py.\n/runs\nThanks.\n"))
+
+    def render_recent_runs(state: dict[str, Any]) -> str:
+        return f"last: {state['last_text']}"
+
+    async def on_user_input(state: dict[str, Any]) -> Any:
+        line = await w.read_line()
+        if not line.ok:
+            return {"kind": "exit", "reason": line.status or "closed"}
+        return w.agent_chat_route_input(
+            line.value,
+            state,
+            {"/runs": lambda req: {"kind": "handled", "message": render_recent_runs(req.state)}},
+        )
+
+    result = await w.agent_chat_loop(
+        {
+            "session_id": "review-chat",
+            "model": scripted(
+                call("read_file", path="main.py"), ("Which part?", call("wait_for_user")), "Bye."
+            ),
+            "tools": [read_file],
+            "tool_format": "native",
+            "on_user_input": on_user_input,
+            "on_model_turn": lambda turn, state: {
+                "state": state | {"last_text": turn.visible_text}
+            },
+        }
+    )
+    assert capsys.readouterr().out == "last: Which part?\n"
+    assert (result.stop_reason, result.turns, result.session_id) == ("closed", 2, "review-chat")
+    assert result.state == {"last_text": "Bye."}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+import msgspec
+
 from windlass.engine import driver
 from windlass.engine.assemble import assemble, parse_loop_options
 from windlass.engine.continuation import parse_run_input
-from windlass.engine.driver import RunRequest, conduct
+from windlass.engine.driver import RunRequest, Start, conduct
 from windlass.engine.environment import current_environment
 from windlass.engine.results import LoopResult
 from windlass.engine.run_options import RunOptions
@@ -53,8 +55,22 @@ show_options(agent_loop, "take_loop_options")
 Result = TypeVar("Result", bound=LoopResult)
 
 
-async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[Result]) -> Result:
-    """Run the loop with these options, as the function of this name does."""
+class PreparedLoop(msgspec.Struct, frozen=True):
+    """A loop whose options are checked: its request, and the options of its run."""
+
+    request: RunRequest
+    values: dict[str, Any]
+    run: RunOptions
+
+    async def drive(self, begun: Start, result: type[Result]) -> Result:
+        """Drive a run that has begun to its end, and return its result."""
+        begun.parks = self.run.on_cancel == "park"
+        outcome = await conduct(begun, self.request.environment, abort=self.run.abort)
+        return result(begun.run, outcome)
+
+
+def prepare_loop(typed: dict[str, Any], door: str) -> PreparedLoop:
+    """Check the options of a loop and build its plan, as the function of this name does."""
     system = typed.pop("system", None)
     values = parse_loop_options(typed, door)
     runtime = current_environment()
@@ -72,14 +88,17 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
         conversation_id=run.conversation_id,
         take_over=run.take_over,
     )
+    return PreparedLoop(request, values, run)
+
+
+async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[Result]) -> Result:
+    """Run the loop with these options, as the function of this name does."""
+    prepared = prepare_loop(typed, door)
+    run, transcript = prepared.run, OutputOptions.read(prepared.values).transcript
     begun = await driver.start(
-        request,
-        parse_run_input(
-            prompt, run.messages, OutputOptions.read(values).transcript, run.session_id, door
-        ),
+        prepared.request,
+        parse_run_input(prompt, run.messages, transcript, run.session_id, door),
         run.session_id,
         on_pending=run.on_pending,
     )
-    begun.parks = run.on_cancel == "park"
-    outcome = await conduct(begun, runtime, abort=run.abort)
-    return result(begun.run, outcome)
+    return await prepared.drive(begun, result)
