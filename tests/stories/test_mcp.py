@@ -88,6 +88,15 @@ async def test_mcp_server_gets_no_key_of_the_environment():
     assert seen["MODE"] == "plain" and "PATH" in seen and "TOKEN" in seen
 
 
+async def test_mcp_secrets_of_an_entry_are_on_no_record():
+    secret = "tok-of-the-entry-1234567"
+    servers = {"calc": entry(env={"CALC_TOKEN": secret})}
+    model = scripted(w.ToolCall("1", "calc__env", {}), f"it has {secret}")
+    out = await w.agent_loop("go", model=model, mcp_servers=servers)
+    assert out.status == "done" and "CALC_TOKEN" in str(results(out))
+    assert secret not in str(out.entries) and secret not in out.final_text
+
+
 @ERAS
 async def test_mcp_roots_are_the_workspace(era: str, tmp_path: Path):
     model = scripted(w.ToolCall("1", "calc__roots", {}), "ok")

@@ -193,7 +193,8 @@ class Environment:
         """The MCP servers that run, for this Runtime's own and for those of its runs."""
         if self._mcp is None:
             environ = os.environ if self._environ is None else self._environ
-            pool: McpPool = import_module("windlass.mcp.client.pool").McpPool(environ, self.redact)
+            module = import_module("windlass.mcp.client.pool")
+            pool: McpPool = module.McpPool(environ, self.redact, self._learn_server)
             self._mcp = pool
         return self._mcp
 
@@ -316,6 +317,13 @@ class Environment:
         _ = self.redactor
         assert self._redactor is not None
         learn_keys(self._redactor, self._learned, model)
+
+    def _learn_server(self, server: McpServer) -> None:
+        """Register the secrets among the variables and headers of an MCP server with the redactor."""
+        _ = self.redactor
+        assert self._redactor is not None
+        self._redactor.add_env(server.env if isinstance(server.env, Mapping) else {})
+        self._redactor.add_headers(server.headers)
 
     def pool(self) -> Executor:
         """Return bounded threads for synchronous tools.

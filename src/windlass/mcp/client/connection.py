@@ -73,7 +73,9 @@ class Connection:
         folder: str,
         clean: Callable[[str], str],
         sign_in: SignIn | None = None,
+        learn: Callable[[McpServer], None] | None = None,
     ) -> None:
+        self._learn = learn
         self.server, self._environ, self._folder, self._clean = server, environ, folder, clean
         self._sign_in = sign_in
         self.listing = Listing()
@@ -165,6 +167,8 @@ class Connection:
 
     async def _open(self, stack: AsyncExitStack) -> Client:
         server = self.server.expand(self._environ, self._folder)
+        if self._learn is not None:
+            self._learn(server)
         if server.url is None:
             environment = server.build_environment(self._environ)
             process = await start_process(server, environment, self._folder)

@@ -42,8 +42,13 @@ class Connected(msgspec.Struct, frozen=True):
 class McpPool:
     """The connections of a Runtime, by event loop, entry and workspace."""
 
-    def __init__(self, environ: Mapping[str, str], clean: Callable[[str], str]) -> None:
-        self._environ, self._clean = environ, clean
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        clean: Callable[[str], str],
+        learn: Callable[[McpServer], None] | None = None,
+    ) -> None:
+        self._environ, self._clean, self._learn = environ, clean, learn
         self._open: dict[tuple[object, ...], Connection] = {}
         self._users: dict[int, int] = {}
         self.sign_in: SignIn | None = None
@@ -89,7 +94,7 @@ class McpPool:
                     "MCP servers need the SDK: pip install 'windlass[mcp]'"
                 ) from error
             found = self._open[key] = module.Connection(
-                server, self._environ, folder, self._clean, self.sign_in
+                server, self._environ, folder, self._clean, self.sign_in, self._learn
             )
         assert found is not None
         return found
