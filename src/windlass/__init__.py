@@ -220,6 +220,7 @@ _HOMES = {
     "policies.stall.options": ("LoopDetection", "LoopDetectionInfo", "StallDiagnostics"),
     "policies.taint.policy": ("Taint",),
     "policies.tool_narrowing": ("ToolSurfaceNarrowing",),
+    "policies.handoffs": ("Handoff",),
     "policies.turn_limit.options": ("IterationBudget",),
     "redaction.redactor": ("Secret",),
     "resources.audit": ("AuditRow",),

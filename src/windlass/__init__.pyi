@@ -242,6 +242,7 @@ from windlass.policies.context_strategy.options import SlidingWindow as SlidingW
 from windlass.policies.context_strategy.options import Summarize as Summarize
 from windlass.policies.decorators import DecorationContext as DecorationContext
 from windlass.policies.guardrails import GuardrailContext as GuardrailContext
+from windlass.policies.handoffs import Handoff as Handoff
 from windlass.policies.judges.evidence import Proposal as Proposal
 from windlass.policies.judges.gates import Cadence as Cadence
 from windlass.policies.judges.options import CompletionJudge as CompletionJudge

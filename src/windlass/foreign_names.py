@@ -78,7 +78,6 @@ OPTIONS: Final[dict[str, str]] = {
     "managed_agents": _TOOLS,
     "sub_agents": _TOOLS,
     "subagents": _TOOLS,
-    "handoffs": _TOOLS,
     "tool_call_limit": "rate_limit: {'max_calls': 10}",
     "tool_use_behavior": "stop_after_successful_tools",
     "end_strategy": "stop_after_successful_tools",

@@ -140,7 +140,7 @@ FOREIGN = (
     ),
     Mistake(
         "w.Agent(model, handoffs=[agent])",
-        "ConfigError: Agent has no option 'handoffs'; use 'tools' (an agent in the list is a tool of this one)",
+        'ConfigError: an agent in handoffs needs a name, which its tool has: name="…"',
     ),
     Mistake(
         "w.Agent(model, checkpointer=None)",

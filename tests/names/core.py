@@ -47,6 +47,7 @@ CLASSES: dict[str, str] = {
     "ChatResult": "session_id turns stop_reason last_result state closed",
     "ChildRun": "session_id call_id name usage cost_usd",
     "FanOutResult": "results outputs failures ok usage cost_usd raise_for_status",
+    "Handoff": "agent description input_filter name",
     "FanOutFailure": "index task status message session_id",
     "InputLine": "ok value status",
     "SubAgentRequest": "task tools options parent_session_id",

@@ -313,7 +313,13 @@ def test_every_option_is_known_to_the_walk():
         "max_token_budget",
         "llm_caller",
         # in test_guardrails and test_model_by_name
+        "agents",
+        "description",
+        "handoffs",
+        "handoffs_back",
         "input_guardrails",
+        "max_handoffs",
+        "mcp_servers",
         "output_guardrails",
         "api_key",
         "base_url",

@@ -193,6 +193,8 @@ def assemble(values: Values, system: str | None, door: str, *, is_connected: boo
         return import_module("windlass.engine.mcp.connector").build_unconnected(
             values, system, door
         )
+    if "handoffs" in values:
+        return import_module("windlass.engine.handoff.team").build_front(values, system, door)
     given, values = values, with_profile(values) if "profile" in values else values
     model_options = ModelOptions.read(values)
     model = resolve_model(model_options)

@@ -331,6 +331,8 @@ class AgentKeywords(ProviderKeywords, total=False):
     fetch: JsonObject | Fetch | None
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
+    handoffs: Sequence[object]
+    handoffs_back: bool
     headers: Mapping[str, str | Secret] | None
     input_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     interleaved_thinking: bool | None
@@ -348,6 +350,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     loop_until_done: bool
     max_calls_per_reply: int
     max_concurrent_tools: int | None
+    max_handoffs: int
     max_nudges: int
     max_resume_attempts: int | None
     max_token_budget: int | None
@@ -470,6 +473,8 @@ class RunKeywords(ProviderKeywords, total=False):
     fetch: JsonObject | Fetch | None
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
+    handoffs: Sequence[object]
+    handoffs_back: bool
     headers: Mapping[str, str | Secret] | None
     input_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     interleaved_thinking: bool | None
@@ -487,6 +492,7 @@ class RunKeywords(ProviderKeywords, total=False):
     loop_until_done: bool
     max_calls_per_reply: int
     max_concurrent_tools: int | None
+    max_handoffs: int
     max_nudges: int
     max_resume_attempts: int | None
     max_token_budget: int | None

@@ -246,6 +246,11 @@ class RunResult:
         return [_call_record(call, came[call.id]) for call in asked if call.id in came]
 
     @property
+    def active_agent(self) -> str | None:
+        """The name of the agent that the conversation is under now, after handoffs."""
+        return self._run.plan.name
+
+    @property
     def children(self) -> list[ChildRun]:
         """The runs of agents that it handed work to, each with its session and its cost."""
         return list_children(self._run)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from windlass.policies.context_strategy.options import Summarize as Summarize
     from windlass.policies.decorators import DecorationContext as DecorationContext
     from windlass.policies.guardrails import GuardrailContext as GuardrailContext
+    from windlass.policies.handoffs import Handoff as Handoff
     from windlass.policies.judges.evidence import Proposal as Proposal
     from windlass.policies.judges.gates import Cadence as Cadence
     from windlass.policies.judges.options import CompletionJudge as CompletionJudge
@@ -91,6 +92,7 @@ else:  # a checker that saw it would take every name for one of the package
             "EffectPlan": "policies.preview.plan",
             "Finish": "loop.verdict",
             "GuardrailContext": "policies.guardrails",
+            "Handoff": "policies.handoffs",
             "IterationBudget": "policies.turn_limit.options",
             "KeepGoing": "loop.verdict",
             "LoopDetection": "policies.stall.options",
@@ -154,6 +156,7 @@ __all__ = [
     "EffectPlan",
     "Finish",
     "GuardrailContext",
+    "Handoff",
     "IterationBudget",
     "KeepGoing",
     "LoopDetection",

@@ -1,0 +1,1 @@
+"""Handoffs: the conversation of a run goes on under another agent."""
