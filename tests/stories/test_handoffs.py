@@ -85,6 +85,23 @@ async def test_rules_of_both_hold():
     assert (outcomes["refund"], outcomes["look"], done) == ("denied", "denied", [])
 
 
+async def test_ceiling_and_approvals_of_a_receiver_hold():
+    billing = w.Agent(
+        scripted(call("refund", cents=5), "well"),
+        name="billing",
+        tools=[refund],
+        policy={"side_effect_level": "read_only"},
+    )
+    out = await w.Agent(scripted(hand("billing")), handoffs=[billing]).run("go")
+    assert (out.tool_calls[-1].outcome, done) == ("denied", [])
+    rules = {"rules": [{"match": {"tool": "refund"}, "action": "ask"}]}
+    asking = billing.with_(
+        model=scripted(call("refund", cents=5), "well"), approval_policy=rules, policy=None
+    )
+    out = await w.Agent(scripted(hand("billing")), handoffs=[asking]).run("go")
+    assert (out.status, done) == ("suspended", [])
+
+
 async def test_rules_of_a_receiver_do_not_stay_with_the_next():
     billing = w.Agent(
         scripted(hand("front")), name="billing", tools=[look], permissions={"deny": ["look"]}

@@ -52,6 +52,7 @@ _OF_RECEIVER: Final = frozenset(
     )
 )
 _NAMES_OF_RECEIVER: Final = ("tools", "tool_preset", "agents", "name", "description", "role")
+_RULES: Final = frozenset(("ApprovalOptions", "PermissionOptions", "WorkspaceOptions"))
 _REFUSALS: Final = ("policy", "permissions", "approval_policy")
 
 
@@ -164,14 +165,10 @@ class Team:
 
     def _find_refusals(self, run: Run, name: str) -> list[Policy[Any]]:
         """Return what the receiver's own rules refuse, under names of its own."""
-        values = {
-            key: value
-            for key, value in self._members[name].values.items()
-            if key not in _OWN and key != "mcp_servers"
-        }
-        system = "" if callable(self._members[name].system) else self._members[name].system
+        own = self._members[name].values
+        rules = {key: value for key, value in own.items() if _group_of(key) in _RULES}
         found: list[Policy[Any]] = []
-        for policy in assemble(values, system, self._door).policies:
+        for policy in assemble({**rules, "model": run.model}, None, self._door).policies:
             if policy.name in _REFUSALS and (held := policy.for_child(run)) is not None:
                 renamed = copy(held)
                 setattr(renamed, "_name", f"{name}.{policy.name}")  # noqa: B010
@@ -220,9 +217,14 @@ class _Named:
 _OWN: Final = frozenset(HandoffOptions.__struct_fields__)
 
 
+def _group_of(name: str) -> str:
+    return GROUPS.get(name, "").partition(":")[2]
+
+
 def _is_of_receiver(name: str) -> bool:
-    group = GROUPS.get(name, "").partition(":")[2]
-    return name in _NAMES_OF_RECEIVER or group in _OF_RECEIVER or name not in GROUPS
+    return (
+        name in _NAMES_OF_RECEIVER or _group_of(name) in _OF_RECEIVER or name not in GROUPS
+    )  # a name of no group is a provider's own
 
 
 async def _write_system(member: _Member, run: Run) -> str | None:
