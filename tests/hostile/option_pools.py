@@ -50,6 +50,9 @@ def look(what: str) -> str:
     return what
 
 
+NAMELESS: w.Agent[Any, Any] = w.Agent(scripted("x"))
+HELPER: w.Agent[Any, Any] = NAMELESS.with_(name="helper")
+
 CALL: dict[str, Pool] = {
     "stop": (["x", ["x", "y"], ("x",), None], ["", [""], [1], [HALF], 5, *NO_LIST]),
     "tool_choice": (
@@ -831,6 +834,14 @@ OF_ENDINGS: dict[str, Pool] = {
     "verify_completion": (
         [lambda *_: True, [lambda *_: True], None],
         [5, "", " ", [], [5], [print, 5], [""], {}, True, b"x", object(), Angry(), cycle()],
+    ),
+    "agents": (
+        [[], (), [HELPER], [HELPER.with_(name="other"), HELPER]],
+        [5, "x", {}, HELPER, [5], [HELPER, HELPER], [NAMELESS], [add], [None], *NO_LIST],
+    ),
+    "handoffs": (
+        [[], (), [HELPER], [w.Handoff(HELPER, "Helps.")]],
+        [5, "x", {}, HELPER, [5], [HELPER, HELPER], [NAMELESS], [add], [w.Handoff(5)], *NO_LIST],
     ),
     "input_guardrails": (
         [[lambda _text: None], lambda _text: None, []],
