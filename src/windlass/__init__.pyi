@@ -19,6 +19,7 @@ from windlass import redaction as redaction
 from windlass import resources as resources
 from windlass import runtime as runtime
 from windlass import sessions as sessions
+from windlass import simulated_users as simulated_users
 from windlass import store as store
 from windlass import sync as sync
 from windlass import testing as testing
@@ -319,6 +320,14 @@ from windlass.sessions.scratchpad import (
 from windlass.sessions.seed import agent_session_seed_from_jsonl as agent_session_seed_from_jsonl
 from windlass.sessions.undo import undo as undo
 from windlass.sessions.undo import undoable as undoable
+from windlass.simulated_users.agentic import agentic_user as agentic_user
+from windlass.simulated_users.conversation import Statement as Statement
+from windlass.simulated_users.script import fixture_user as fixture_user
+from windlass.simulated_users.script import scripted_user as scripted_user
+from windlass.simulated_users.tools import simulated_user_post_turn as simulated_user_post_turn
+from windlass.simulated_users.tools import simulated_user_read_tools as simulated_user_read_tools
+from windlass.simulated_users.tools import user_tools as user_tools
+from windlass.simulated_users.user import SimulatedUser as SimulatedUser
 from windlass.store.model_calls import ModelCall as ModelCall
 from windlass.store.seals import Seal as Seal
 from windlass.toolbox.edits.refusal import EditRefused as EditRefused

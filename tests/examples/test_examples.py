@@ -58,6 +58,15 @@ CLAIMS = {
         "seen: ['Which cake?', 'Apple: done.']",
         "done after 3 answers",
     ],
+    "support_desk": [
+        "user: I want my money back.",
+        "agent: Which order?",
+        "user: A-1.",
+        "agent: A-1 is refunded.",
+        "[done: simulated_user_stop]",
+        "played by a model: done, A-1 is refunded.",
+        "asks for ever: budget_exhausted after 3 replies",
+    ],
     "own_model": ["It is 3 and 34.", "I only know sums.", "I only know sums.", "asked 3 times"],
     "subagent": [
         "researcher: Graz has 300,000 people.",

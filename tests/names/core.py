@@ -10,6 +10,12 @@ FUNCTIONS: dict[str, str] = {
     ),
     "agent_chat_route_input": "value state routes",
     "read_line": "",
+    "agentic_user": "goal instructions tools model options",
+    "scripted_user": "entries options",
+    "fixture_user": "entries options",
+    "user_tools": "answerer tools",
+    "simulated_user_read_tools": "",
+    "simulated_user_post_turn": "answerer",
     "fan_out": "agent tasks limit parent deps",
     "sub_agent_request": "task options parent allowed_tools disallowed_tools returns",
     "sub_agent_run": "task options parent allowed_tools disallowed_tools returns",
@@ -50,6 +56,8 @@ CLASSES: dict[str, str] = {
     "Handoff": "agent description input_filter name",
     "FanOutFailure": "index task status message session_id",
     "InputLine": "ok value status",
+    "SimulatedUser": "answer decide is_addressed",
+    "Statement": "speaker text",
     "SubAgentRequest": "task tools options parent_session_id",
     "SubAgentResult": (
         "ok summary artifacts evidence_added tokens_used budget_exceeded session_id transcript data error status"

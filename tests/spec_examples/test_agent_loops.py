@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -401,3 +402,71 @@ async def test_interactive_chat_loop(
     assert capsys.readouterr().out == "last: Which part?\n"
     assert (result.stop_reason, result.turns, result.session_id) == ("closed", 2, "review-chat")
     assert result.state == {"last_text": "Bye."}
+
+
+async def test_agentic_user_behind_ask_user(tmp_path: Path):
+    answerer = w.agentic_user(
+        "Provide a simple prompt to create ./index.test.ts with full edge coverage.",
+        "Research the codebase only if needed. If the agent is done, stop.",
+        w.simulated_user_read_tools(),
+        scripted("Use Vitest."),
+        {"max_replies": 4, "max_llm_calls": 8, "max_iterations": 4},
+    )
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {
+            "model": scripted(call("ask_user", question="Which test runner?"), "Written."),
+            "tools": w.user_tools(answerer, [read_file]),
+            "tool_format": "native",
+            "loop_until_done": True,
+            "max_iterations": 20,
+            "workspace": str(tmp_path),
+        },
+    )
+    assert (result.status, result.tools.successful) == ("done", ["ask_user"])
+    assert result.visible_text == "Written."
+
+
+async def test_scripted_user_behind_ask_user():
+    answerer = w.scripted_user(
+        [
+            {"match": "*test runner*", "reply": "Use Vitest and cover empty inputs."},
+            {"match": "*done*", "action": "stop", "reason": "complete"},
+        ],
+        {"max_replies": 2},
+    )
+    model = scripted(
+        call("ask_user", question="Which test runner?"), call("ask_user", question="Am I done?")
+    )
+    events: list[Any] = []
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {
+            "model": model,
+            "tools": w.user_tools(answerer),
+            "tool_format": "native",
+            "loop_until_done": True,
+            "on_event": events.append,
+        },
+    )
+    assert (result.status, result.stop_reason) == ("done", "simulated_user_stop")
+    audits = [event.audit["event_type"] for event in events if event.kind == "tool_call_audit"]
+    assert [one for one in audits if one.startswith("simulated")] == [
+        "simulated_user_reply",
+        "simulated_user_stop",
+    ]
+
+
+async def test_simulated_user_as_post_turn_callback():
+    answerer = w.fixture_user(["Blue."])
+    result = await w.agent_loop(
+        TASK,
+        SYSTEM,
+        {
+            "model": scripted("Which colour?", "And which size?"),
+            "post_turn_callback": w.simulated_user_post_turn(answerer),
+        },
+    )
+    assert (result.status, result.stop_reason) == ("done", "simulated_user_stop")

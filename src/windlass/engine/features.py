@@ -110,6 +110,10 @@ def _shows_digests(ctx: BuildContext) -> bool:
     return any(["file_digest" in tool.annotations for tool in ctx.given_tools])
 
 
+def _asks_simulated_user(ctx: BuildContext) -> bool:
+    return any(["simulated_user" in tool.annotations for tool in ctx.given_tools])
+
+
 def _reads_text_calls(ctx: BuildContext) -> bool:
     return ctx.reads_text_calls
 
@@ -164,6 +168,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.judges.step"),  # after the stall, which may make it superfluous
     Feature("policies.completion"),
     Feature("policies.post_turn"),
+    Feature("policies.simulated_user", _asks_simulated_user, only_with=("tools",)),
     Feature("policies.turn_limit"),  # after all others that decide: it looks at what they said
     Feature("engine.tool_layers"),  # after the judges: nobody is asked about a call they answer
     # before whatever decides on a call: what is approved names the content that it is for

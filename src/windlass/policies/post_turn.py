@@ -69,6 +69,18 @@ class TurnInfo(msgspec.Struct, frozen=True, gc=False):
         raise AttributeError(f"a turn has no {name!r}{nearest(name, self.__struct_fields__)}")
 
 
+class TurnCallback:
+    """A callback that sees the run beside the turn, and answers a verdict."""
+
+    async def decide(self, run: Run, turn: TurnInfo) -> Verdict | None:
+        """Decide about the turn."""
+        raise NotImplementedError
+
+    def __call__(self, turn: TurnInfo) -> None:
+        """Refuse to be called without a run."""
+        raise ConfigError("this callback is for post_turn_callback=…, which gives it the run")
+
+
 Callback = Callable[[TurnInfo], Any | Awaitable[Any]]
 
 
@@ -110,6 +122,8 @@ class PostTurn(Policy[ChangedOptions]):
             await self.change(run, changed.options, changed.llm_options)
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
+        if isinstance(self.callback, TurnCallback):
+            return await self.callback.decide(run, _info(run, turn))
         answer = self.callback(_info(run, turn))
         if answer is not None and inspect.isawaitable(answer):
             answer = await answer

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from windlass.testing.cancel import CancelReport as CancelReport
     from windlass.testing.cancel import Trial as Trial
     from windlass.testing.cancel import cancel_sweep as cancel_sweep
+    from windlass.testing.converse import Conversation as Conversation
+    from windlass.testing.converse import converse as converse
     from windlass.testing.kill import EffectLog as EffectLog
     from windlass.testing.kill import KillReport as KillReport
     from windlass.testing.kill import Scene as Scene
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CancelReport": "cancel",
     "Cassette": "tape",
+    "Conversation": "converse",
     "Deadlock": "virtual_time",
     "EffectLog": "effects",
     "FAULTS": "providers",
@@ -81,6 +84,7 @@ _HOMES = {
     "cancel_sweep": "cancel",
     "cassette": "tape",
     "conversation": "providers",
+    "converse": "converse",
     "kill_sweep": "kill",
     "no_model_requests": "script",
     "run_virtual": "virtual_time",
