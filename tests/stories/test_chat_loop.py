@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.events import Noted
+from tests.stories.helpers import written
+from windlass.events import Framed, IterationEnd, Noted, Replied, RunStarted, Said
 from windlass.testing import call, scripted
 
 
@@ -148,6 +149,44 @@ async def test_chat_killed_before_its_callback_shows_the_turn_again():
     assert result.state == {"seen": ["one"]} and len(model.requests) == 1
     result = await chat(model, "b", on_model_turn=count_turn, session_id="cut")
     assert result.state == {"seen": ["one", "two"]}
+
+
+async def test_chat_cut_after_every_row_comes_to_the_same_end():
+    def answer(request: w.Request) -> Any:
+        last = request.messages[-1]
+        if last.text == "b":
+            return call("look", what="b")
+        return f"after {len(request.messages)}"
+
+    async def talk(*inputs: str) -> w.ChatResult:
+        return await chat(
+            scripted(then=answer),
+            *inputs,
+            tools=[look],
+            session_id="s",
+            on_model_turn=count_turn,
+            close_session=False,
+        )
+
+    inputs = ("a", "b", "c")
+    whole = await talk(*inputs)
+    entries = (await w.agent_session_read("s")).entries
+    assert len(whole.state["seen"]) == 3
+    first = next(at for at, entry in enumerate(entries) if type(entry) is Said)
+    for cut in range(first + 1, len(entries) + 1):
+        kept = entries[:cut]
+        if type(kept[-1]) in (RunStarted, Framed, IterationEnd):
+            continue  # stored together with what was said, or with the end of the run
+        heard = [e for e in kept if type(e) is Said and e.message.role == "user"]
+        async with w.Runtime(store="memory:", environ={}) as runtime:
+            await written(runtime.store, "s", kept)
+            result = await talk(*inputs[len(heard) :])
+            assert result.state == whole.state, kept[-1]
+            stored = (await w.agent_session_read("s")).entries
+        replies = [e.message for e in stored if type(e) is Replied]
+        assert [m.text for m in replies] == [
+            e.message.text for e in entries if type(e) is Replied
+        ], kept[-1]
 
 
 async def test_chat_parked_turn_goes_on_once_it_is_approved():

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.events import ToolCallAudit
+from tests.stories.helpers import written
+from windlass.events import IterationStart, ToolCallAudit
+from windlass.policies.simulated_user import read_decisions
+from windlass.simulated_users.conversation import list_statements
+from windlass.store.view import messages_of
 from windlass.testing import call, converse, scripted
 
 
@@ -228,6 +232,47 @@ async def test_users_count_over_the_runs_of_a_session():
     assert [r.result for r in out.tool_calls] == ["two"]
     fresh = await desk(ask("Which?"), "Thanks.", user=user).run("Hello.", session_id="t")
     assert [r.result for r in fresh.tool_calls] == ["one"]
+
+
+@pytest.mark.parametrize("kind", ["scripted", "agentic"])
+async def test_users_run_cut_after_every_row_comes_to_the_same_end(kind: str):
+    def work(request: w.Request) -> Any:
+        turn = sum([message.role == "assistant" for message in request.messages])
+        questions = [ask("First?"), "Second?", call("refund", order="A-1"), ask("Third?")]
+        return questions[turn] if turn < len(questions) else "Over."
+
+    def build() -> w.Agent[Any, str]:
+        user = w.scripted_user(["one", "two", "three"])
+        if kind == "agentic":
+            player = scripted(then=lambda request: f"to {request.messages[0].text[-9:]}")
+            user = w.agentic_user("Answer.", None, None, player, max_replies=3)
+        return w.Agent(
+            scripted(then=work),
+            tools=w.user_tools(user, [refund]),
+            post_turn_callback=w.simulated_user_post_turn(user),
+        )
+
+    whole = await build().run("Go.", session_id="s")
+    assert whole.stop_reason == (
+        "natural" if kind == "scripted" else "simulated_user_budget_exhausted"
+    )
+    entries = (await w.agent_session_read("s")).entries
+    children = {
+        child.session_id: (await w.agent_session_read(child.session_id)).entries
+        for child in whole.children
+    }
+    first = next(at for at, entry in enumerate(entries) if type(entry) is IterationStart)
+    said = list_statements(messages_of(entries))
+    for cut in range(first + 1, len(entries) - 1):
+        async with w.Runtime(store="memory:", environ={}) as runtime:
+            await written(runtime.store, "s", entries[:cut])
+            for child_id, stored in children.items():
+                await written(runtime.store, child_id, stored)
+            out = await build().resume("s")
+            again = (await w.agent_session_read("s")).entries
+        assert (out.status, out.stop_reason) == (whole.status, whole.stop_reason), entries[cut - 1]
+        assert list_statements(messages_of(again)) == said, entries[cut - 1]
+        assert len(read_decisions(again)) == len(read_decisions(entries)), entries[cut - 1]
 
 
 async def test_users_statement_that_is_no_question_ends_the_run_as_it_is():
