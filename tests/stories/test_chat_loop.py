@@ -42,6 +42,12 @@ async def look(what: str) -> str:
     return f"{what} is fine"
 
 
+@w.tool(name="wait_for_user")
+async def waits() -> str:
+    """Wait in another way."""
+    return "waited"
+
+
 async def test_chat_keeps_one_session_and_hands_state_on():
     model = scripted("hello", "fine")
     result = await chat(model, "hi", "how are you", on_model_turn=count_turn, session_id="talk")
@@ -293,6 +299,8 @@ async def test_chat_state_must_be_plain_data():
         {"run_id": "x"},
         {"max_turn": 3},
         {"show": 3},
+        {"tools": [waits]},
+        {"model": "nobody:nothing"},
     ],
 )
 async def test_chat_option_without_meaning_is_refused_before_anybody_is_asked(

@@ -127,6 +127,7 @@ class _Chat:
         self.show: Show | None = own["show"]
         self.closes: bool = own["close_session"]
         self.typed = _prepare_options(typed, has_wait_tool=own["wait_for_user_tool"])
+        prepare_loop(dict(self.typed), _DOOR)  # what is wrong is said before anybody types
         run = RunOptions.read(self.typed)
         self.session_id = str(run.session_id)
         self.scope = SessionScope.current(run.store, run.caller)
