@@ -216,7 +216,8 @@ async def attempt(door: Door, case: Case, met: Tally) -> None:
     except (ConfigError, BadRequest) as error:
         assert case.mistake is not None, f"refused {case!r}: {error}"
         assert len(str(error)) < 2000 and str(error), case
-        assert case.meant is None or "did you mean" in str(error), error
+        # a misspelling may be a name of another framework, which is answered with ours
+        assert case.meant is None or "did you mean" in str(error) or "; use '" in str(error), error
         if isinstance(case.model, ScriptedModel):
             assert not case.model.requests, f"asked before it looked: {case!r}"
         met.invalid(error)

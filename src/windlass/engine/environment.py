@@ -211,6 +211,7 @@ class Environment:
             task = asyncio.get_running_loop().create_task(self.mcp.close(idle))
             self.lingering.add(task)
             task.add_done_callback(self.lingering.discard)
+            await asyncio.wait({task}, timeout=1.0)  # mostly they have ended with the run
 
     @cached_property
     def audit_anchor(self) -> FileAnchor | Anchor | None:

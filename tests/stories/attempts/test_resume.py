@@ -207,9 +207,11 @@ async def test_execution_with_calls_as_text():
 
 
 async def test_execution_whose_task_is_cancelled_can_be_resumed():
-    agent = define(scripted(then=answer, delay=60))
+    model = scripted(then=answer, delay=60)
+    agent = define(model)
     task = asyncio.ensure_future(w.execute_agent(agent, "x", session_id="left", on_cancel="park"))
-    await asyncio.sleep(0.01)
+    while not model.requests:
+        await asyncio.sleep(0.001)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
