@@ -210,7 +210,7 @@ async def test_execution_whose_task_is_cancelled_can_be_resumed():
     model = scripted(then=answer, delay=60)
     agent = define(model)
     task = asyncio.ensure_future(w.execute_agent(agent, "x", session_id="left", on_cancel="park"))
-    while not model.requests:
+    while not model.requests:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
