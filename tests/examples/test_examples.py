@@ -68,6 +68,13 @@ CLAIMS = {
         "asks for ever: budget_exhausted after 3 replies",
     ],
     "own_model": ["It is 3 and 34.", "I only know sums.", "I only know sums.", "asked 3 times"],
+    "handoffs": [
+        "transfer_to_billing: ok",
+        "close_account: denied",
+        "refund: ok",
+        "billing: Your money for A-1 is on its way.",
+        "desk: Goodbye.",
+    ],
     "subagent": [
         "researcher: Graz has 300,000 people.",
         "researcher: Linz has 212,000 people.",
