@@ -10,6 +10,7 @@ import pytest
 
 import windlass as w
 from windlass.callers import compose, default_llm_caller, with_retry
+from windlass.events import ToolCallAudit
 from windlass.testing import call, scripted
 
 DONE = '{"verdict": "done", "reasoning": "all there"}'
@@ -452,7 +453,7 @@ async def test_scripted_user_behind_ask_user():
         },
     )
     assert (result.status, result.stop_reason) == ("done", "simulated_user_stop")
-    audits = [event.audit["event_type"] for event in events if event.kind == "tool_call_audit"]
+    audits = [event.audit["event_type"] for event in events if type(event) is ToolCallAudit]
     assert [one for one in audits if one.startswith("simulated")] == [
         "simulated_user_reply",
         "simulated_user_stop",
