@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from windlass.loop.plan import MAX_CALLS_PER_REPLY
 from windlass.options.checks import anything, boolean, number, one_of, optional
 from windlass.options.group import CALLS, Flag, Option, OptionGroup
+from windlass.tools.function import as_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable as Iterable
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from windlass.tools.tool import Tool as Tool
 
 TOOL_TIMEOUT = 120.0
+
+
+def list_given_tools(tools: object) -> list[object]:
+    """Return the tools that were given, in a list that others can join; names stay names."""
+    if tools is None:
+        return []
+    if isinstance(tools, (list, tuple)):
+        return list(cast("Sequence[object]", tools))
+    return list(as_tools(tools))
 
 
 class ToolOptions(OptionGroup, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import msgspec
 from windlass.engine.assemble import assemble
 from windlass.engine.environment import Environment, current_environment
 from windlass.engine.run_options import AgentOptions
-from windlass.engine.tool_options import ToolOptions
+from windlass.engine.tool_options import ToolOptions, list_given_tools
 from windlass.errors import ConfigError
 from windlass.loop.lifecycle import adopt
 from windlass.loop.plan import Plan
@@ -119,7 +119,7 @@ class Team:
             for sender in self._back.get(name, ()):
                 ways.setdefault(sender, Handoff(_Named(sender)))
         tools = [build_transfer_tool(one, self._options.max_handoffs) for one in ways.values()]
-        given = {**values, "tools": [*(ToolOptions.read(values).tools or ()), *tools]}
+        given = {**values, "tools": [*list_given_tools(ToolOptions.read(values).tools), *tools]}
         allowed = ToolFilterOptions.read(values).allowed_tools
         if allowed is not None:
             given["allowed_tools"] = (*allowed, *[tool.name for tool in tools])

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from windlass.engine.assemble import assemble
 from windlass.engine.environment import Environment
-from windlass.engine.tool_options import ToolOptions
+from windlass.engine.tool_options import ToolOptions, list_given_tools
 from windlass.errors import ConfigError, nearest
 from windlass.loop.lifecycle import adopt
 from windlass.loop.plan import Plan
@@ -91,7 +91,7 @@ class Connector:
     def _build(self, connected: Connected, environment: Environment) -> Plan:
         roots = (self._place.anchor, *self._place.resolve_mounts())
         given = ToolOptions.read(self._values).tools
-        tools: list[object] = [*(given or ()), *build_tools(connected.connections, roots)]
+        tools = [*list_given_tools(given), *build_tools(connected.connections, roots)]
         values = {**self._values, "tools": tools}
         plan = assemble(values, self._system, self._door, is_connected=True)
         rules = ApprovalOptions.read(values).approval_policy
