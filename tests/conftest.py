@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from windlass.models.base import Model
 from windlass.models.transport import base as transport_base
+from windlass.store import transaction
 
 settings.register_profile(
     "windlass",
@@ -22,6 +23,10 @@ settings.load_profile("windlass")
 
 # No test waits for the retry of a model of its own; what is waited by default is RETRY_DELAY.
 Model.retry_delay = 0.0
+
+# A disk that stalls for a second fails no test; those about the limit set one of their own.
+STATED_LIMIT_SECONDS = transaction.LIMIT_SECONDS
+transaction.LIMIT_SECONDS = 30.0
 
 
 def pytest_collection_finish() -> None:

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 
 import windlass
+from tests.conftest import STATED_LIMIT_SECONDS
 from tests.docs.pages import ROOT, pages
 from windlass import errors, testing
 from windlass.config.loader import BUILT_IN, load
@@ -24,7 +25,7 @@ from windlass.policies.completion import SENTINEL, Completion
 from windlass.policies.result_cap import ResultCap
 from windlass.store import open as _registered  # noqa: F401 - brings the section [store]
 from windlass.store.base import InboxKind
-from windlass.store.transaction import LIMIT_SECONDS, SLOW_SECONDS
+from windlass.store.transaction import SLOW_SECONDS
 from windlass.testing import scripted
 from windlass.tools.tool import OPTIONS
 
@@ -197,6 +198,6 @@ def test_the_numbers_are_the_code_s():
     assert retrying.attempts == 3 and "up to three times" in models
     assert retrying.max_delay == 60 and "up to a minute" in models
     assert (
-        f"over {SLOW_SECONDS * 1000:g} ms it is reported, over {LIMIT_SECONDS:g} s rolled back"
+        f"over {SLOW_SECONDS * 1000:g} ms it is reported, over {STATED_LIMIT_SECONDS:g} s rolled back"
         in tools
     )

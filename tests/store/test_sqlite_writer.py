@@ -10,6 +10,7 @@ import pytest
 from windlass import seams
 from windlass.errors import Locked, StoreError
 from windlass.events import InboxTaken, IterationStart, Noted
+from windlass.store import transaction
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.store import SqliteStore
 from windlass.store.transaction import BodyTooSlow
@@ -173,6 +174,7 @@ async def test_a_body_without_end_is_interrupted_and_loses_alone(store, monkeypa
         return ticks[0]
 
     monkeypatch.setattr(seams, "monotonic", clock)
+    monkeypatch.setattr(transaction, "LIMIT_SECONDS", 1.0)
     journal = await store.open("s")
     other = await store.open("other")
     await journal.commit(make_table, lambda _: [])
@@ -207,7 +209,7 @@ async def test_a_body_that_thinks_too_long_is_stopped_at_its_next_statement(stor
 
     def body(tx):
         make_table(tx)
-        now[0] += 1.5
+        now[0] += transaction.LIMIT_SECONDS + 0.5
         insert(1)(tx)
 
     journal = await store.open("s")
