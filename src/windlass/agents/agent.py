@@ -449,7 +449,7 @@ class Agent(Generic[Deps, Output]):
         return plan
 
     @property
-    def unused(self) -> bool:
+    def is_unused(self) -> bool:
         """Whether it has not been run yet."""
         return not self._plans
 

@@ -58,7 +58,7 @@ class RunningAgent(Protocol):
         ...
 
     @property
-    def unused(self) -> bool:
+    def is_unused(self) -> bool:
         """Whether it has not been run yet."""
         ...
 
@@ -112,7 +112,7 @@ class RunArguments:
         if not CALLBACKS.isdisjoint(own):
             callbacks = CallbackOptions.read(own)
             self.watchers = Watchers(callbacks, agent.name, agent.oddities)
-        if ToolFilterOptions.is_given(own) and agent.unused:
+        if ToolFilterOptions.is_given(own) and agent.is_unused:
             if callbacks is None or callbacks.on_warning is None:
                 for oddity in agent.oddities():
                     log.warning("%s", oddity)

@@ -158,7 +158,7 @@ class AgentDefinition(Generic[Output]):
 
     def read_attempt(self, record: AttemptRecord) -> Attempt[Output]:
         """Read an attempt with its typed value."""
-        call = record.validated
+        call = record.validated_call
         value = None if call is None else self.check.read(call)[0]
         raw: object = None
         if call is not None:

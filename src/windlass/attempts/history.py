@@ -38,7 +38,7 @@ class AttemptRecord(msgspec.Struct, eq=False):
         return next(reversed(self.outputs.values()), None)
 
     @property
-    def validated(self) -> ToolCall | None:
+    def validated_call(self) -> ToolCall | None:
         """The call whose value was checked, or the last there is."""
         return self.last_output if self.call_id is None else self.outputs.get(self.call_id)
 

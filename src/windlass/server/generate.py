@@ -6,22 +6,20 @@ An ASGI app, to be run by any ASGI server (`uvicorn shop:app`) or mounted in ano
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
     Mapping,
-    MutableMapping,
     Sequence,
 )
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, Unpack, cast
 
 import msgspec
 
-from windlass.access.caller import Caller, is_host
+from windlass.access.caller import Caller
 from windlass.errors import ConfigError, nearest
 from windlass.generate.api import GenerateChunk, GenerateResult
 from windlass.generate.options import parse_generate_options
@@ -29,6 +27,7 @@ from windlass.generate.resume import OF_THE_SESSION
 from windlass.json_types import JsonObject, as_given, is_list
 from windlass.loop.resume_input import Allow, AnswerScope, Deny
 from windlass.runtime.runtime import Runtime
+from windlass.server.identify import Identify, Receive, Scope, Send, identify_caller
 from windlass.server.limits import lower_limits
 from windlass.server.refusal import RequestRefused, describe_failure, refuse
 from windlass.server.turns import MediaUrls, TurnRules
@@ -36,11 +35,6 @@ from windlass.tools.function import as_tools
 
 if TYPE_CHECKING:
     from windlass.generate.keywords import GenerateOpts
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Identify: TypeAlias = Callable[[Mapping[str, str]], Caller | None | Awaitable[Caller | None]]
 
 #: Fields that a client may send; the host decides all others.
 CLIENT: Final = (
@@ -150,20 +144,11 @@ class _App:
             )
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise RequestRefused(415, "unsupported_media_type", "the body is application/json")
-        caller = await self._who(headers)
+        caller = await identify_caller(self.identify, headers)
         asked = self._parse_body(await self.body.read(receive), caller)
         if self.offered is not None and "tools" not in asked:
             asked["tools"] = self._for(caller, self.offered)
         return caller, asked
-
-    async def _who(self, headers: Mapping[str, str]) -> Caller:
-        found = self.identify(headers)
-        caller = await found if inspect.isawaitable(found) else found
-        if caller is None:
-            raise RequestRefused(401, "unauthenticated", "nobody is known by these headers")
-        if not isinstance(as_given(caller), Caller) or is_host(caller):
-            raise TypeError("identify answers a Caller for who asks, and never Caller.local()")
-        return caller
 
     def _for(self, caller: Caller, offered: Mapping[str, Any]) -> list[Any]:
         """Return the host's tools that the caller may use; refuse an unknown name."""

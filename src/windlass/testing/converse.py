@@ -36,8 +36,8 @@ class Conversation(Record, frozen=True):
     """The decisions of the user, as its audit events have them."""
     result: AgentResult[Any]
 
-    def said(self, pattern: str, speaker: str = "agent") -> bool:
-        """Check whether somebody said what a glob matches: `talk.said("*refund*")`."""
+    def has_said(self, pattern: str, speaker: str = "agent") -> bool:
+        """Check whether somebody said what a glob matches: `talk.has_said("*refund*")`."""
         wanted = pattern.casefold()
         return any(
             [
@@ -48,7 +48,7 @@ class Conversation(Record, frozen=True):
 
     def assert_said(self, pattern: str, speaker: str = "agent") -> None:
         """Raise `AssertionError` with the whole conversation if nobody said it."""
-        if not self.said(pattern, speaker):
+        if not self.has_said(pattern, speaker):
             raise AssertionError(f"the {speaker} did not say {pattern!r}:\n{self}")
 
     def assert_ended(self, status: str, stop_reason: str | None = None) -> None:

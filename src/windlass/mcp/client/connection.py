@@ -219,7 +219,7 @@ class Connection:
         client = await self.start()
         expired = self._fresh_until is not None and seams.monotonic() > self._fresh_until
         if self._stale or expired:
-            await self._guarded(self._fetch(client), "tools/list")
+            await self._await_answer(self._fetch(client), "tools/list")
         return self.listing
 
     async def _fetch(self, client: Client) -> None:
@@ -278,7 +278,7 @@ class Connection:
         call = _OpenCall(side)
         self._calls[id(call)] = call
         try:
-            answer = await self._guarded(self._drive(client, name, arguments, side), name)
+            answer = await self._await_answer(self._drive(client, name, arguments, side), name)
         except asyncio.CancelledError:
             if call.parked is None or (call.task is not None and call.task.uncancel() > 0):
                 raise
@@ -368,7 +368,7 @@ class Connection:
             raise PermissionDenied(f"MCP server {self.server.name!r} may not ask the run's model")
         return types.CreateMessageResult.model_validate(await side.sample(_dump(params)))
 
-    async def _guarded(self, work: Awaitable[T], what: str) -> T:
+    async def _await_answer(self, work: Awaitable[T], what: str) -> T:
         """Await an answer of the server; whatever goes wrong with it becomes a `McpError`."""
         try:
             return await work
@@ -437,10 +437,10 @@ class Connection:
         can = client.server_capabilities
         if can.resources is None:
             return []
-        found = await self._guarded(client.session.list_resources(), "resources/list")
+        found = await self._await_answer(client.session.list_resources(), "resources/list")
         rows = [_dump(one) for one in found.resources]
         with suppress(McpError):  # many servers have none, and do not know the method
-            more = await self._guarded(
+            more = await self._await_answer(
                 client.session.list_resource_templates(), "resources/templates/list"
             )
             rows += [_dump(one) for one in more.resource_templates]
@@ -449,7 +449,7 @@ class Connection:
     async def read_resource(self, uri: str) -> list[Text | Image | Document]:
         """Read a resource."""
         client = await self.start()
-        found = await self._guarded(client.read_resource(uri), f"resources/read of {uri}")
+        found = await self._await_answer(client.read_resource(uri), f"resources/read of {uri}")
         return list(to_resource_blocks(found.contents))
 
     async def list_prompts(self) -> list[Prompt]:
@@ -457,7 +457,7 @@ class Connection:
         client = await self.start()
         if client.server_capabilities.prompts is None:
             return []
-        found = await self._guarded(client.session.list_prompts(), "prompts/list")
+        found = await self._await_answer(client.session.list_prompts(), "prompts/list")
         return [
             Prompt(
                 server=self.server.name,
@@ -474,7 +474,7 @@ class Connection:
     ) -> list[tuple[str, list[Text | Image | Document]]]:
         """Return the messages of a prompt: a role, and its blocks."""
         client = await self.start()
-        found = await self._guarded(client.get_prompt(name, dict(arguments)), f"prompt {name}")
+        found = await self._await_answer(client.get_prompt(name, dict(arguments)), f"prompt {name}")
         return [(one.role, to_blocks([one.content])) for one in found.messages]
 
 

@@ -18,7 +18,7 @@ from windlass.mcp.server.http import Access, HttpApp
 from windlass.mcp.server.open_calls import OpenCalls
 from windlass.mcp.server.run import CallRuns
 from windlass.mcp.server.service import McpService
-from windlass.server.generate import Identify
+from windlass.server.identify import Identify
 
 
 def assemble_server(service: McpService, caller: Caller | None) -> Server[JsonObject]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
@@ -14,11 +13,11 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from windlass.access.caller import Caller, is_host
-from windlass.json_types import JsonObject, as_given
+from windlass.access.caller import Caller
+from windlass.json_types import JsonObject
 from windlass.mcp.server.exchange import KEY, Exchange
 from windlass.mcp.server.handlers import MOST_SESSIONS
-from windlass.server.generate import Identify, Receive, Scope, Send
+from windlass.server.identify import Identify, Receive, Scope, Send, identify_caller
 from windlass.server.refusal import RequestRefused, describe_failure, refuse
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -72,7 +71,7 @@ class HttpApp:
         try:
             headers = _headers(scope["headers"])
             self.access.check(headers, scope)
-            caller = await self._who(headers)
+            caller = await identify_caller(self.identify, headers)
             body = await self._body(scope, headers, receive)
         except Exception as error:
             await _refuse(send, error)
@@ -81,15 +80,6 @@ class HttpApp:
         scope = {**scope, KEY: exchange, "user": _user(caller)}
         manager = await self._manager()
         await manager.handle_request(scope, _replay(body, receive, exchange), send)
-
-    async def _who(self, headers: Mapping[str, str]) -> Caller:
-        found = self.identify(headers)
-        caller = await found if inspect.isawaitable(found) else found
-        if caller is None:
-            raise RequestRefused(401, "unauthenticated", "nobody is known by these headers")
-        if not isinstance(as_given(caller), Caller) or is_host(caller):
-            raise TypeError("identify answers a Caller for who asks, and never Caller.local()")
-        return caller
 
     async def _body(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> bytes:
         if scope["method"] != "POST":
@@ -113,7 +103,7 @@ class HttpApp:
         """Return the SDK's manager, started now if no server around has said so."""
         if self._running is None:
             self._running = _Running(self.server, self.access.max_body_bytes)
-        return await self._running.started()
+        return await self._running.wait_started()
 
     async def aclose(self) -> None:
         """End all sessions."""
@@ -148,7 +138,7 @@ class _Running:
             self._started.set()
             await self._stopping.wait()
 
-    async def started(self) -> StreamableHTTPSessionManager:
+    async def wait_started(self) -> StreamableHTTPSessionManager:
         await self._started.wait()
         return self._manager
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from windlass.generate.keywords import GenerateOpts
     from windlass.mcp.server.http import HttpApp
-    from windlass.server.generate import Identify
+    from windlass.server.identify import Identify
 
 #: Options of `generate` that a call of a client has no use for.
 _NOT_HERE: Final = (
