@@ -88,6 +88,6 @@ async def test_a_body_in_memory_is_timed_too(monkeypatch):
     journal = await store.open("s")
     with pytest.raises(StoreError, match="rolled back"):
         await journal.commit(slow, lambda _: [])
-    count = "SELECT count(*) FROM sqlite_master"
+    count = "SELECT count(*) FROM sqlite_master WHERE name = 't'"
     assert await journal.commit(lambda tx: tx.execute(count).fetchone()[0], lambda _: []) == 0
     await store.aclose()

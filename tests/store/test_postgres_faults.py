@@ -7,7 +7,9 @@ import pytest
 from tests.sizes import pick_size
 from windlass.errors import ConfigError, Locked, StaleWriter, StoreError
 from windlass.events import ToolResulted
+from windlass.store.postgres.schema import SCHEMA
 from windlass.store.postgres.store import PostgresStore
+from windlass.store.wishes import raise_wish
 from windlass.testing.postgres import MISSING, find_binaries, own_server, shared_server
 from windlass.testing.store_pieces import (
     add,
@@ -197,6 +199,43 @@ async def test_rows_wait_for_a_server_that_comes_back():
         assert numbers(await store.read("s")) == [1, 2]
         await journal.close()
         await store.aclose()
+
+
+async def test_schema_from_before_wishes_is_upgraded(store):
+    url = store.address.url
+    await (await store.open("s")).close()
+    for table in ("wishes", "triggers", "workers"):
+        await store.commit(lambda tx, table=table: tx.keep(f"DROP TABLE windlass_{table}"))
+    await store.commit(lambda tx: tx.keep("UPDATE windlass_meta SET value = '2'"))
+    newer = PostgresStore(url)
+    assert await newer.commit(lambda tx: raise_wish(tx, "s", agent="a", due=1.0)) == 1
+    read = "SELECT value FROM windlass_meta"
+    assert (await newer.consult(lambda tx: tx.execute(read).fetchone()))[0] == str(SCHEMA)
+    await newer.aclose()
+
+
+async def test_schema_of_the_next_version_is_used_as_it_is(store):
+    """Old and new code share a store during a rolling deploy; the next version only adds."""
+    url, read = store.address.url, "SELECT value FROM windlass_meta"
+    await (await store.open("s")).close()
+    for change in (
+        "ALTER TABLE windlass_wishes ADD COLUMN colour text",
+        "ALTER TABLE windlass_wishes ADD COLUMN hue bigint NOT NULL DEFAULT 0",
+        "CREATE TABLE windlass_colours (name text PRIMARY KEY)",
+        f"UPDATE windlass_meta SET value = '{SCHEMA + 1}'",
+    ):
+        await store.commit(lambda tx, change=change: tx.keep(change))
+    older = PostgresStore(url)
+    await older.commit(lambda tx: raise_wish(tx, "s", agent="a", due=1.0))
+    await (await older.open("s")).close()
+    assert (await older.consult(lambda tx: tx.execute(read).fetchone()))[0] == str(SCHEMA + 1)
+    await older.aclose()
+    change = "ALTER TABLE windlass_triggers ADD COLUMN x text NOT NULL"
+    await store.commit(lambda tx: tx.keep(change))
+    older = PostgresStore(url)
+    with pytest.raises(StoreError, match="'x' on 'windlass_triggers' is none of ours"):
+        await older.sessions()
+    await older.aclose()
 
 
 async def test_tables_of_a_newer_version_ask_for_an_upgrade(store):

@@ -16,6 +16,7 @@ from windlass.errors import Corrupt, Full, Locked, StaleWriter, StoreError
 from windlass.events import ReplyFailed
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.store import SqliteStore
+from windlass.store.wishes import raise_wish
 from windlass.testing.store_pieces import (
     add,
     effects,
@@ -218,6 +219,7 @@ async def test_a_file_from_before_the_books_is_upgraded_and_says_so(tmp_path, ca
             "DROP VIEW windlass_model_calls; DROP TABLE windlass_calls; DROP TABLE windlass_runs;"
             "ALTER TABLE windlass_sessions DROP COLUMN run;"
             "ALTER TABLE windlass_sessions DROP COLUMN holder; DROP TABLE windlass_beats;"
+            "DROP TABLE windlass_wishes; DROP TABLE windlass_triggers; DROP TABLE windlass_workers;"
             "UPDATE windlass_meta SET value = '1' WHERE key = 'schema'"
         )
     db.close()
@@ -240,6 +242,68 @@ async def test_a_newer_schema_asks_for_an_upgrade(tmp_path):
     db.close()
     store = SqliteStore(first.path)
     with pytest.raises(StoreError, match="schema 99.*upgrade"):
+        await store.read("s")
+    await store.aclose()
+
+
+async def test_schema_from_before_wishes_is_upgraded(tmp_path):
+    first = SqliteStore(tmp_path / "sessions.db")
+    journal = await first.open("s")
+    await add(journal, note(1))
+    await journal.close()
+    await first.aclose()
+    with sqlite3.connect(first.path) as db:
+        db.executescript(
+            "DROP TABLE windlass_wishes; DROP TABLE windlass_triggers; DROP TABLE windlass_workers;"
+            "UPDATE windlass_meta SET value = '3' WHERE key = 'schema'"
+        )
+    db.close()
+    store = SqliteStore(first.path)
+    assert await store.commit(lambda tx: raise_wish(tx, "s", agent="a", due=1.0)) == 1
+    assert numbers(await store.read("s")) == [1]
+    await store.aclose()
+    with sqlite3.connect(first.path) as db:
+        assert db.execute("SELECT value FROM windlass_meta").fetchone() == (str(schema.SCHEMA),)
+    db.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_schema_of_the_next_version_is_used_as_it_is(tmp_path, read_only):
+    """Old and new code share a store during a rolling deploy; the next version only adds."""
+    first = SqliteStore(tmp_path / "sessions.db")
+    await (await first.open("s")).close()
+    await first.aclose()
+    with sqlite3.connect(first.path) as db:
+        db.executescript(
+            "ALTER TABLE windlass_wishes ADD COLUMN colour TEXT;"
+            "CREATE TABLE windlass_colours (name TEXT PRIMARY KEY);"
+            f"UPDATE windlass_meta SET value = '{schema.SCHEMA + 1}' WHERE key = 'schema'"
+        )
+    db.close()
+    store = SqliteStore(first.path, read_only=read_only)
+    assert [info.id for info in await store.sessions()] == ["s"]
+    if not read_only:
+        await store.commit(lambda tx: raise_wish(tx, "s", agent="a", due=1.0))
+        await (await store.open("s")).close()
+    await store.aclose()
+    with sqlite3.connect(first.path) as db:
+        found = db.execute("SELECT value FROM windlass_meta").fetchone()
+    db.close()
+    assert found == (str(schema.SCHEMA + 1),)
+
+
+async def test_schema_of_the_next_version_may_not_bring_expressions(tmp_path):
+    first = SqliteStore(tmp_path / "sessions.db")
+    await (await first.open("s")).close()
+    await first.aclose()
+    with sqlite3.connect(first.path) as db:
+        db.executescript(
+            "ALTER TABLE windlass_wishes ADD COLUMN evil TEXT AS (upper(session));"
+            f"UPDATE windlass_meta SET value = '{schema.SCHEMA + 1}' WHERE key = 'schema'"
+        )
+    db.close()
+    store = SqliteStore(first.path)
+    with pytest.raises(StoreError, match="'windlass_wishes' is none of ours"):
         await store.read("s")
     await store.aclose()
 

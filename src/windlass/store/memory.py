@@ -13,21 +13,17 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import ref
 
-from msgspec import structs
-
 from windlass import seams
-from windlass.errors import Locked, NoSuchSession, SessionHeld, StaleWriter, StoreError, nearest
+from windlass.errors import Locked, NoSuchSession, StaleWriter, StoreError, nearest
 from windlass.events import (
     FORMAT,
     JournalEntry,
-    RunStarted,
     SessionOpened,
     ToolResulted,
 )
 from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
 from windlass.store import codec as written
-from windlass.store import holder as holders
 from windlass.store import seals
 from windlass.store.answers import check_for
 from windlass.store.base import (
@@ -40,6 +36,7 @@ from windlass.store.base import (
     second_result_error,
 )
 from windlass.store.memory_archive import ArchivedSession, archive_entries
+from windlass.store.memory_info import build_held_error, build_info, read_opening, read_tenant
 from windlass.store.model_calls import (
     RESERVED,
     ModelCall,
@@ -140,7 +137,11 @@ class MemoryJournal:
         """Flush and give the session up."""
         if not self._replaced:
             self.flush()
-            self._held = False
+            self.release()
+
+    def release(self) -> None:
+        """Let the next writer in."""
+        self._held = False
 
     def _closed_error(self) -> StoreError:
         if self._replaced:
@@ -257,7 +258,7 @@ class MemoryStore:
             opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
             journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [], holder)
         elif held.held and not take_over:
-            raise _held_by(held)
+            raise build_held_error(held)
         else:
             journal = held.reopen(holder)
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
@@ -305,7 +306,7 @@ class MemoryStore:
                 # Most stores in memory run no body: SQLite is loaded with the first.
                 from windlass.store.memory_database import MemoryDatabase
 
-                self._database = MemoryDatabase()
+                self._database = MemoryDatabase(self)
         return self._database.transact(body, record, check)
 
     async def commit(self, body: Callable[[Any], T]) -> T:
@@ -354,19 +355,19 @@ class MemoryStore:
         children = [
             child.session_id
             for child in self._sessions.values()
-            if _opening(child).parent_id == session_id
+            if read_opening(child).parent_id == session_id
         ]
-        return _info(session, tuple(children))
+        return build_info(session, tuple(children))
 
     async def sessions(self) -> list[SessionInfo]:
         """List all sessions, the latest first."""
         children: dict[str, list[str]] = {}
         for session in self._sessions.values():
-            parent = _opening(session).parent_id
+            parent = read_opening(session).parent_id
             if parent is not None:
                 children.setdefault(parent, []).append(session.session_id)
         infos = [
-            _info(session, tuple(children.get(session.session_id, ())))
+            build_info(session, tuple(children.get(session.session_id, ())))
             for session in self._sessions.values()
         ]
         return sorted(infos, key=lambda info: info.updated_at, reverse=True)
@@ -405,7 +406,7 @@ class MemoryStore:
         metadata: JsonObject | None = None,
     ) -> None:
         """Create a session with these entries and its parent's lineage."""
-        kept = _opening(self._get_session(session_id)).metadata
+        kept = read_opening(self._get_session(session_id)).metadata
         check_identifier(new_id, "session_id")
         if self._find(new_id) is not None:
             raise StoreError(f"session {new_id!r} exists already; fork under another id")
@@ -418,9 +419,24 @@ class MemoryStore:
             {**(kept or {}), **(metadata or {})} or None,
         )
         copied = [opened, *(entry for entry in entries if type(entry) is not SessionOpened)]
-        journal = MemoryJournal(self, new_id, copied, [len(copied), seams.now()], [])
-        await journal.close()
-        self._sessions[new_id] = journal
+        self.add_session(copied)
+
+    def has_session(self, session_id: str) -> bool:
+        """Check whether there is such a session."""
+        return self._find(session_id) is not None
+
+    def add_session(self, entries: list[JournalEntry]) -> None:
+        """Add a session that nobody holds; the first entry opens it."""
+        opened = entries[0]
+        assert isinstance(opened, SessionOpened)
+        bounds = [len(entries), seams.now()]
+        journal = MemoryJournal(self, opened.session_id, entries, bounds, [])
+        journal.release()
+        self._sessions[opened.session_id] = journal
+
+    def deliver(self, session_id: str, item: InboxItem) -> None:
+        """Post an item to a session that exists."""
+        self._get_session(session_id).post(item)
 
     async def delete(self, session_id: str) -> bool:
         """Delete the session; False when there was none."""
@@ -451,10 +467,11 @@ class MemoryStore:
         """Record the deletion, if the store has seals."""
         if self._database is None:
             return
+        self._database.remove_wish(session_id)
         sealed = await self.consult(seals.there)
         if sealed and session_id in self._sessions:
             head = await self.head(session_id)
-            tenant = _tenant(self._sessions[session_id])
+            tenant = read_tenant(self._sessions[session_id])
             grave = (session_id, head.rows, head.hash.hex(), tenant, seams.now())
             await self.commit(lambda tx: seals.bury_one(tx, grave))
 
@@ -526,7 +543,7 @@ class MemoryStore:
 
     def _root_of(self, parent_id: str) -> str:
         parent = self._find(parent_id)
-        return parent_id if parent is None else _opening(parent).root_id or parent_id
+        return parent_id if parent is None else read_opening(parent).root_id or parent_id
 
 
 def _nothing(_: object) -> tuple[JournalEntry, ...]:
@@ -536,50 +553,6 @@ def _nothing(_: object) -> tuple[JournalEntry, ...]:
 
 def _closed_by_writer(session_id: str) -> StoreError:
     return StoreError(f"session {session_id!r} was closed by this writer; open it again")
-
-
-def _held_by(session: MemoryJournal) -> SessionHeld:
-    holder = _holder(session)
-    assert holder is not None
-    return holders.session_held_error(session.session_id, holder, session.touched)
-
-
-def _holder(session: MemoryJournal) -> holders.Holder | None:
-    if not session.held:
-        return None
-    since, caller = session.holder
-    return structs.replace(holders.new_holder("", caller), since=since)
-
-
-def _opening(session: MemoryJournal) -> SessionOpened:
-    opened = session.entries[0]
-    assert isinstance(opened, SessionOpened)
-    return opened
-
-
-def _tenant(session: MemoryJournal) -> str:
-    runs = [entry for entry in session.entries if type(entry) is RunStarted]
-    return runs[-1].tenant or "" if runs else ""
-
-
-def _info(session: MemoryJournal, child_ids: tuple[str, ...]) -> SessionInfo:
-    opened, ends = _opening(session), session.row_ends()
-    notes = written.notes_of(session.entries)
-    return SessionInfo(
-        id=session.session_id,
-        created_at=ends[0][1],
-        updated_at=session.touched,
-        entries=session.size,
-        parent_id=opened.parent_id,
-        root_id=opened.root_id or session.session_id,
-        branch_at=opened.branch_at,
-        child_ids=child_ids,
-        status=notes.status,
-        title=notes.title,
-        metadata=dict(opened.metadata or {}),
-        holder=_holder(session),
-        alive=session.held,
-    )
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

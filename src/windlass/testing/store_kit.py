@@ -56,11 +56,12 @@ from windlass.testing.store_pieces import (
     unnest,
     user,
 )
+from windlass.testing.wishes_kit import WishesKit
 
 LARGE = 200_000
 
 
-class StoreKit(AnswersKit, BooksKit):
+class StoreKit(AnswersKit, BooksKit, WishesKit):
     """A base for test classes, which override how a store is built."""
 
     def store(self, folder: Path) -> Store:

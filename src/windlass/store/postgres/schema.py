@@ -16,8 +16,9 @@ from windlass.store.postgres.schema_check import (
     write_path,
 )
 from windlass.store.sqlite.model_calls import VIEW
+from windlass.store.wishes import TABLES as WISHES
 
-SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
+SCHEMA = 4  # of the tables; the journal's own format is `events.FORMAT`
 LOCK = 0x77696E646C617373  # "windlass": held while tables are created or changed
 VALUES_LOCK = LOCK + 1  # shared while large values are stored, exclusive while they are removed
 RESERVE_LOCK = LOCK + 2  # held while a model call is reserved
@@ -115,10 +116,12 @@ CREATE TABLE windlass_beats (store text PRIMARY KEY, at float8 NOT NULL);
 
 UPGRADES: dict[int, str] = {
     1: "ALTER TABLE windlass_sessions ADD COLUMN holder text;" + BEATS,
+    # There is no version 3 here: from 4 on both dialects have the same numbers.
+    2: WISHES,
 }  # from a version to the next: statements, run by the first process
 
 
-KNOWN = TABLES + BEATS
+KNOWN = TABLES + BEATS + WISHES
 
 
 class Schema:
@@ -137,31 +140,35 @@ class Schema:
                 await check_owners(connection, self._address, names)
                 path = write_path(names)
                 await pin(connection, path)
-                await prepare(connection, self._address)
+                found = await prepare(connection, self._address)
                 await pin(connection, SAFE_PATH)
-                await check_tables(connection, self._address, names[0], KNOWN)
+                newer = found > SCHEMA
+                await check_tables(connection, self._address, names[0], KNOWN, newer)
                 self._path = path
         await pin(connection, self._path)
 
 
-async def prepare(connection: Connection, address: Address) -> None:
-    """Create the tables where there are none; refuse those of a newer version."""
+async def prepare(connection: Connection, address: Address) -> int:
+    """Create or upgrade the tables; return their version, and refuse one that is too new."""
     found = _number(await _version(connection), address)
-    if found == SCHEMA:
-        return
+    if found >= SCHEMA:
+        return found
     await connection.execute("BEGIN")
     try:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         found = _number(await _version(connection), address)  # another process may have been faster
         if found == 0:
-            await connection.execute(TABLES + BEATS)
+            await connection.execute(KNOWN)
             await connection.execute("INSERT INTO windlass_meta VALUES ('schema', $1)", str(SCHEMA))
         for version in range(found or SCHEMA, SCHEMA):
-            await connection.execute(UPGRADES[version])
-        await connection.execute(
-            "UPDATE windlass_meta SET value = $1 WHERE key = 'schema'", str(SCHEMA)
-        )
+            if version in UPGRADES:
+                await connection.execute(UPGRADES[version])
+        if found < SCHEMA:
+            await connection.execute(
+                "UPDATE windlass_meta SET value = $1 WHERE key = 'schema'", str(SCHEMA)
+            )
         await connection.execute("COMMIT")
+        return max(found, SCHEMA)
     except BaseException:
         if not connection.is_closed() and connection.is_in_transaction():
             await connection.execute("ROLLBACK")
@@ -173,9 +180,9 @@ def _number(found: str | None, address: Address) -> int:
         return 0
     if not found.isdecimal() or int(found) < 1:
         raise Corrupt(f"{address} says schema {found!r}; restore it from a backup")
-    if int(found) > SCHEMA:
+    if int(found) > SCHEMA + 1:  # the next version only adds: its stores serve both
         raise StoreError(
-            f"{address} has schema {found}; this version knows up to {SCHEMA}: upgrade windlass"
+            f"{address} has schema {found}; this version knows up to {SCHEMA + 1}: upgrade windlass"
         )
     return int(found)
 

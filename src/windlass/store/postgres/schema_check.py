@@ -163,8 +163,13 @@ async def check_owners(connection: Connection, address: Address, names: Sequence
         raise _unknown(address, kind, name, table)
 
 
-async def check_tables(connection: Connection, address: Address, home: str, known: str) -> None:
-    """Raise `StoreError` unless the tables are as `known` declares them."""
+async def check_tables(
+    connection: Connection, address: Address, home: str, known: str, newer: bool
+) -> None:
+    """Raise `StoreError` unless the tables are as `known` declares them.
+
+    Those of a `newer` version may have more columns, which a row need not fill.
+    """
     relations = await _find_relations(connection, [home])
     for kind, name, table in await connection.fetch(_EXPRESSIONS, relations):
         raise _unknown(address, kind, name, table)
@@ -174,6 +179,8 @@ async def check_tables(connection: Connection, address: Address, home: str, know
     ):
         declared = tables.get(table)
         plain = not generated and (not default or _CONSTANT.fullmatch(default) is not None)
+        if newer and declared is not None and name not in declared:
+            plain, declared = plain and (not required or bool(default)), None
         if not plain or (declared is not None and declared.get(name) != Column(type_, required)):
             raise _unknown(address, "column", name, table)
 

@@ -379,6 +379,9 @@ async def remove(connection: Connection, where: str, value: object, but: set[str
     for table in ("windlass_rows", "windlass_inbox"):
         await connection.execute(f"DELETE FROM {table} WHERE sid = ANY($1::bigint[])", sids)
     await connection.execute(
+        "DELETE FROM windlass_wishes WHERE session = ANY($1::text[])", [row[1] for row in gone]
+    )
+    await connection.execute(
         "WITH freed AS (DELETE FROM windlass_blob_uses WHERE sid = ANY($1::bigint[])"
         " RETURNING digest)"
         " DELETE FROM windlass_blobs AS b USING (SELECT DISTINCT digest FROM freed) AS f"

@@ -13,8 +13,9 @@ from windlass import seams
 from windlass.errors import Corrupt, Full, Locked, StoreError
 from windlass.store.sqlite.model_calls import VIEW
 from windlass.store.sqlite.schema_check import check_files, check_schema, harden
+from windlass.store.wishes import TABLES as WISHES
 
-SCHEMA = 3  # of the tables; the journal's own format is `events.FORMAT`
+SCHEMA = 4  # of the tables; the journal's own format is `events.FORMAT`
 
 log = logging.getLogger("windlass.store")
 
@@ -108,7 +109,7 @@ BEATS = """
 CREATE TABLE windlass_beats (store TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 """
 
-KNOWN = TABLES + BOOKS + VIEW + BEATS
+KNOWN = TABLES + BOOKS + VIEW + BEATS + WISHES
 
 # The comment keeps these out of reach of a body: a cached statement is not asked about again.
 BEGIN = "BEGIN IMMEDIATE /* windlass */"
@@ -142,7 +143,7 @@ def connect(
     )
     try:
         harden(connection)
-        if check_schema(connection, path, KNOWN, add_tables=add_tables):
+        if check_schema(connection, path, KNOWN, SCHEMA, add_tables=add_tables):
             _check_id(connection, path, store_id)
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if mode != "wal":
@@ -222,10 +223,10 @@ def connect_reader(
 
 def _is_current(connection: sqlite3.Connection, path: Path, store_id: str | None) -> bool:
     """Check that the tables are Windlass's and current; False if a writer must update them."""
-    if not check_schema(connection, path, KNOWN, add_tables=False):
+    if not check_schema(connection, path, KNOWN, SCHEMA, add_tables=False):
         return False
     _check_id(connection, path, store_id)
-    return _version(connection) == str(SCHEMA)
+    return _version(connection) in (str(SCHEMA), str(SCHEMA + 1))
 
 
 def _make_file(path: Path) -> None:
@@ -259,9 +260,9 @@ def _make_tables(connection: sqlite3.Connection, path: Path, store_id: str | Non
         raise Corrupt(f"{path} says schema {found!r}; restore it from a backup")
     if int(found) < SCHEMA:
         _upgrade(connection, path)
-    if int(found) > SCHEMA:
+    if int(found) > SCHEMA + 1:  # the next version only adds: its stores serve both
         raise StoreError(
-            f"{path} has schema {found}; this version knows up to {SCHEMA}: upgrade windlass"
+            f"{path} has schema {found}; this version knows up to {SCHEMA + 1}: upgrade windlass"
         )
 
 
@@ -275,6 +276,7 @@ def _run_all(connection: sqlite3.Connection, statements: str) -> None:
 UPGRADES: dict[int, str] = {
     1: "ALTER TABLE windlass_sessions ADD COLUMN run INTEGER NOT NULL DEFAULT 0;" + BOOKS + VIEW,
     2: "ALTER TABLE windlass_sessions ADD COLUMN holder TEXT;" + BEATS,
+    3: WISHES,
 }
 
 

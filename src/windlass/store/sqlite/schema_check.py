@@ -86,21 +86,25 @@ def harden(connection: sqlite3.Connection) -> None:
 
 
 def check_schema(
-    connection: sqlite3.Connection, path: Path, known: str, *, add_tables: bool
+    connection: sqlite3.Connection, path: Path, known: str, version: int, *, add_tables: bool
 ) -> bool:
     """Check that the database holds the tables as `known` declares; raise on any other.
 
-    False: it is empty, or the tables may be added to what others keep in it.
+    A store of the version after `version` may have more columns. False: it is empty, or the tables
+    may be added to what others keep in it.
     """
     found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
     ours = [row for row in found if _is_ours(row[1]) or _is_ours(row[2])]
     for kind, name, table, sql in found:
         if kind == "trigger" and (_is_ours(table) or OWN_TABLES in str(sql).lower()):
             raise _strange(path, f"trigger {name!r}")
-    for kind, name, table, sql in ours:
-        if not _is_known(kind, name, table, sql, known):
+    exists, newer = False, False
+    for kind, name, table, sql in sorted(ours, key=lambda row: row[1] != "windlass_meta"):
+        if not _is_known(kind, name, table, sql, known, newer):
             raise _strange(path, f"{kind} {name!r}")
-    if any(row[:2] == ("table", "windlass_meta") for row in ours):
+        if (kind, name) == ("table", "windlass_meta"):  # checked, and so it can be read
+            exists, newer = True, _is_newer(connection, version)
+    if exists:
         return True
     if found and not add_tables:
         raise StoreError(
@@ -110,16 +114,23 @@ def check_schema(
     return False
 
 
-def _is_known(kind: str, name: str, table: str, sql: str | None, known: str) -> bool:
+def _is_newer(connection: sqlite3.Connection, version: int) -> bool:
+    """Check whether the store has the version after this one."""
+    row = connection.execute("SELECT value FROM windlass_meta WHERE key = 'schema'").fetchone()
+    return row is not None and row[0] == str(version + 1)
+
+
+def _is_known(kind: str, name: str, table: str, sql: str | None, known: str, newer: bool) -> bool:
     layouts, others = _parse(known)
     if kind == "table" and sql is not None:
         layout = _layout(sql)
         declared = layouts.get(name)
         if declared is None:  # one that is made when it is needed
             return layout is not None and all(map(_is_plain, layout.lines))
-        return (
-            layout is not None and layout.tail == declared.tail and layout.lines <= declared.lines
-        )
+        if layout is None or layout.tail != declared.tail:
+            return False
+        more = layout.lines - declared.lines
+        return not more or (newer and all(map(_is_plain, more)))
     if kind == "index":
         if sql is None:  # of a constraint
             return True

@@ -147,10 +147,11 @@ def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set
     found = db.execute(f"SELECT sid, id FROM windlass_sessions WHERE {where}", values).fetchall()
     gone = [(sid, id_) for sid, id_ in found if id_ not in but]
     seals.bury(db, [sid for sid, _id in gone], seams.now())
-    for sid, _id in gone:
+    for sid, session_id in gone:
         _remove_rows(db, sid)
         for table in ("windlass_inbox", "windlass_sessions"):
             db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
+        db.execute("DELETE FROM windlass_wishes WHERE session = ?", (session_id,))
         used = db.execute("SELECT digest FROM windlass_blob_uses WHERE sid = ?", (sid,)).fetchall()
         db.execute("DELETE FROM windlass_blob_uses WHERE sid = ?", (sid,))
         db.executemany(

@@ -223,7 +223,7 @@ class SqliteStore(ServedStore):
         """Run the body on the writer thread, in a transaction of its own."""
         self.check_usable()
         finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.put(Call(body, finished, None, body=True))
+        self.put(Call(body, finished, self._writer.mail_was_posted, body=True))
         return await to_the_end(finished)
 
     async def consult(self, body: Callable[[Any], T]) -> T:

@@ -231,6 +231,7 @@ class Writer:
                             job.error, job.entries = error, ()
                         self._news.tell(line.loop, line.owner.on_committed, job)
                 line.bodies = False
+                self.mail_was_posted()
             line.backlog.clear()
             if error is not None or line.awaited > before:
                 self._news.tell(line.loop, line.owner.on_settled, line.done, error, True)
