@@ -135,7 +135,7 @@ TESTS = (
     open_prompt(SHOP),
     paste(HOW, "import windlass as w"),
     paste(TESTING, "import windlass as w"),
-    paste(TESTING, 'w.llm_mock(text="Let me add."'),
+    paste(TESTING, 'w.llm_mock(\n    text="Let me add."'),
     leave(START),
 )
 
@@ -150,7 +150,7 @@ ORDERS = (
     paste(SHOP, "from windlass.testing import call, scripted"),
     paste(SHOP, "async with shop() as scope:\n    model = scripted("),
     paste(SHOP, "async with shop() as scope:\n    other = w.Caller("),
-    paste(SHOP, 'RULES = {"rules"'),
+    paste(SHOP, 'RULES = {\n    "rules"'),
     # The prompt stays open: another process answers while it waits.
     shell(SHOP, "windlass approvals list"),
     shell(SHOP, "windlass approvals approve --session cancel-cups --by bea"),

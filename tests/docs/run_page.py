@@ -18,6 +18,11 @@ from typing import Any
 
 from pages import RUN, Block, blocks_of, matches  # beside this file
 
+from windlass.store import transaction
+
+# A busy machine is no finding: a page is not about how long its commits take.
+transaction.SLOW_SECONDS = transaction.LIMIT_SECONDS = 30.0
+
 
 def run_python(block: Block, page: Path, names: dict[str, Any], runner: asyncio.Runner) -> str:
     """Run a block, on the page's event loop where it awaits; return what it printed."""

@@ -10,7 +10,7 @@ import pytest
 
 import windlass
 from tests.conftest import STATED_LIMIT_SECONDS
-from tests.docs.pages import ROOT, pages
+from tests.docs.pages import ROOT, blocks_of, pages
 from windlass import errors, testing
 from windlass.config.loader import BUILT_IN, load
 from windlass.engine import assemble
@@ -96,6 +96,13 @@ def test_links_lead_somewhere(path: Path):
 
 
 # --------------------------------------------------------------------------- options and defaults
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.stem)
+def test_lines_of_code_fit_the_width_of_the_site(path: Path):
+    blocks = [one for one in blocks_of(path.read_text("utf-8")) if one.kind == "python"]
+    wide = [line for one in blocks for line in one.code.splitlines() if len(line) > 88]
+    assert wide == [], f"{path.name}: break these lines; the site would cut them"
 
 
 def test_every_option_of_the_loop_is_listed_and_no_other():
