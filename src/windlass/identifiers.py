@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -12,6 +13,7 @@ from windlass.errors import ConfigError, safe_repr
 LONGEST: Final = 1000  # characters: the ids of children grow with every level
 _ID: Final = re.compile(r"[\w@](?:[\w.:@/%+=~-]*[\w:@%+=~-])?")
 _CALL_LONGEST: Final = 120
+_MOST_NUMBERED: Final = 1000  # children of a call whose numbers are looked for
 # What moves a cursor, breaks a line or turns the writing around: C0, C1, separators, bidi controls.
 _CONTROLS: Final = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 
@@ -73,3 +75,32 @@ def call_of_child(session_id: str, child_id: str) -> str | None:
     """Return the id of the call that began a child's session, or None."""
     prefix = f"{session_id}."
     return unquote(child_id.removeprefix(prefix)) if child_id.startswith(prefix) else None
+
+
+class CallIndex:
+    """The calls of a session by the children that they begin: `CallIndex("s", ids).find(child_id)`."""
+
+    __slots__ = ("_calls", "_session_id")
+
+    def __init__(self, session_id: str, call_ids: Iterable[str]) -> None:
+        self._session_id = session_id
+        self._calls = {child_session_id(session_id, call_id): call_id for call_id in call_ids}
+
+    def find(self, child_id: str) -> str | None:
+        """Return the call that a child's session works for, or None.
+
+        A call that begins several children numbers them: `review.call_1.0`, `review.call_1.1`.
+        """
+        if child_id in self._calls:
+            return self._calls[child_id]
+        head, _, number = child_id.rpartition(".")
+        if number.isdecimal():
+            return self._calls.get(head)
+        if not child_id.startswith(f"{self._session_id}.~"):
+            return None
+        # a call's id that is too long for a name: the names of its children are digests
+        for count in range(_MOST_NUMBERED):
+            for call_id in self._calls.values():
+                if child_session_id(self._session_id, f"{call_id}.{count}") == child_id:
+                    return call_id
+        return None

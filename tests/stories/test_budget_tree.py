@@ -106,7 +106,7 @@ async def test_a_parked_child_is_counted_once():
     agent = w.Agent(model, tools=[child.as_tool()], budget=w.Budget(usd=10))
     out = await agent.run("go", session_id="s")
     assert (out.status, out.cost_usd) == ("suspended", pytest.approx(1.5))
-    child_id = f"s.{out.pending[0].id}"
+    child_id = out.pending[0].session_id or ""
     waiting = (await w.Agent(inner, tools=[ask_host]).resume(child_id)).pending[0].id
     await child.resume(child_id, results={waiting: "yes"})
     out = await agent.resume("s")

@@ -159,3 +159,52 @@ def test_cancelled_it_leaves_nothing_running():
         assert model.at_work == 0
 
     run_virtual(main())
+
+
+def test_two_batches_of_one_tool_call_are_apart():
+    agent = w.Agent(Echo())
+
+    @w.tool
+    async def research(ctx: w.ToolContext[None]) -> str:
+        """Research."""
+        one = await w.fan_out(agent, ["a", "b"], parent=ctx)
+        alone = await w.sub_agent_run("c", parent=ctx, model=scripted("did c"))
+        two = await w.fan_out(agent, ["d"], parent=ctx)
+        return ", ".join([*one.outputs, alone.summary, *two.outputs])
+
+    async def main() -> Any:
+        return await w.Agent(scripted(call("research"), "done"), tools=[research]).run("go")
+
+    out = run_virtual(main())
+    assert out.tool_calls[0].result == "did a, did b, did c, did d"
+    assert len(out.children) == 4
+
+
+@pytest.mark.parametrize("limit", ["of the run", "of the tasks"])
+def test_money_that_tasks_spent_before_a_crash_counts(limit: str):
+    """A tool that runs again finds the books as they were, its own and those of its run."""
+    model, cut = Echo(price=1.0), asyncio.Event()
+    five: Any = {"budget": w.Budget(usd=5)}
+    of_run, of_tasks = (five, {}) if limit == "of the run" else ({}, five)
+
+    @w.tool(keyed=True)
+    async def research(ctx: w.ToolContext[None]) -> str:
+        """Research."""
+        tasks = list("abcdefgh") if cut.is_set() else ["a", "b"]
+        out = await w.fan_out(w.Agent(model), tasks, limit=1, parent=ctx, **of_tasks)
+        if not cut.is_set():
+            cut.set()
+            await asyncio.Event().wait()
+        return f"{len(out.outputs)} done"
+
+    async def main() -> Any:
+        first = w.Agent(scripted(call("research"), "end"), tools=[research], **of_run)
+        run = asyncio.ensure_future(first.run("go", session_id="s", on_cancel="park"))
+        await cut.wait()
+        run.cancel()
+        await asyncio.wait({run})
+        assert model.asked == 2
+        return await w.Agent(scripted("end"), tools=[research], **of_run).resume("s")
+
+    out = run_virtual(main())
+    assert 4 <= model.asked <= 5 and out.cost_usd == model.asked

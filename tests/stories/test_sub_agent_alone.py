@@ -177,7 +177,7 @@ async def leave_priced_child(**rules: Any) -> str:
     parent = w.Agent(model, tools=[child.as_tool()], max_tokens=100, **rules)
     out = await parent.run("go", session_id="s")
     assert (out.status, out.cost_usd) == ("suspended", pytest.approx(2.0))
-    return f"s.{out.pending[0].id}"
+    return out.pending[0].session_id or ""
 
 
 @pytest.mark.parametrize(

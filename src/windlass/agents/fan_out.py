@@ -11,19 +11,22 @@ import msgspec
 
 from windlass.agents.agent import Agent
 from windlass.agents.run_arguments import RunArguments
-from windlass.agents.subagent import run_child
+from windlass.agents.subagent import name_child, run_child
 from windlass.engine.driver import conduct
 from windlass.engine.environment import current_environment
 from windlass.engine.limit_options import LimitOptions, check_budget
 from windlass.engine.ownership import find_session
-from windlass.engine.results import AgentResult, paid_in
+from windlass.engine.results import AgentResult
 from windlass.engine.run_options import RunOptions
 from windlass.errors import BudgetExceeded, ConfigError, NoSuchSession, WindlassError, safe_repr
 from windlass.events import JournalEntry, Said
 from windlass.identifiers import check_identifier, child_session_id
 from windlass.loop.ledger import NO_LIMITS, Ledger
 from windlass.loop.run import Run
-from windlass.tools.tool import ToolContext
+from windlass.loop.spend import read_children, spending_of
+from windlass.loop.state import PendingCall
+from windlass.store.base import Store
+from windlass.tools.tool import Parked, ToolContext
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -72,6 +75,20 @@ class FanOutResult(Generic[Output]):
         ]
 
     @property
+    def pending(self) -> list[PendingCall]:
+        """The calls that tasks wait for, in the order of the tasks; `w.approvals()` lists them too."""
+        return [call for end in self.results if end is not None for call in end.pending]
+
+    @property
+    def parked(self) -> Parked | None:
+        """What a keyed tool returns while tasks wait: `return out.parked or "all done"`."""
+        waits = [end for end in self.failures if end.status == "suspended"]
+        if not waits:
+            return None
+        sessions = [end.session_id for end in waits]
+        return Parked(waits[0].message, {"sessions": sessions})
+
+    @property
     def ok(self) -> bool:
         """Whether every task was done."""
         return not self.failures
@@ -118,6 +135,7 @@ async def fan_out(
     A task that fails stops no other. With a `session_id` each task has a session of its own below that
     name: called again after a crash, `fan_out` goes on with those that had begun and repeats none. In a
     tool, `parent=ctx` places the runs under the tool's own run: its rules and its budget hold for them.
+    A keyed tool that returns `out.parked` waits with its run while tasks wait for an approval.
     The other options are those of `Agent.run`, for every task.
     """
     checked = _check(tasks, limit, parent)
@@ -131,7 +149,7 @@ async def fan_out(
         above = parent.scope.ledger
     books = Ledger(limits, above)
     if parent is not None:
-        begin = _under_parent(agent, parent, books, given)
+        begin = await _under_parent(agent, checked, parent, books, given)
     else:
         begin = await _on_their_own(agent, checked, session_id, books, deps, given)
     ends: list[AgentResult[Output] | WindlassError] = [WindlassError("not begun")] * len(checked)
@@ -156,17 +174,37 @@ async def fan_out(
 _Begin = Callable[[int, str], Awaitable[AgentResult[Any]]]
 
 
-def _under_parent(
-    agent: Agent[Any, Any], parent: ToolContext[Any], books: Ledger, options: Mapping[str, Any]
+async def _under_parent(
+    agent: Agent[Any, Any],
+    tasks: Sequence[str],
+    parent: ToolContext[Any],
+    books: Ledger,
+    options: Mapping[str, Any],
 ) -> _Begin:
+    """Return what begins a task under the tool's run, or goes on with it."""
     if options:
         agent = agent.with_(**options)
+    ids = [child_session_id(parent.session_id, name_child(parent)) for _ in tasks]
+    if isinstance(parent.scope, Run):
+        store = parent.scope.store
+        begun = set((await store.info(parent.session_id)).child_ids)
+        for child_id in ids:
+            if child_id in begun:
+                await _enter_spending(books, store, child_id, await store.read(child_id))
 
     def begin(at: int, task: str) -> Awaitable[AgentResult[Any]]:
-        child_id = child_session_id(parent.session_id, f"{parent.call_id}.{at}")
-        return run_child(agent, task, parent, child_id, books)
+        return run_child(agent, task, parent, ids[at], books)
 
     return begin
+
+
+async def _enter_spending(
+    books: Ledger, store: Store, session_id: str, entries: Sequence[JournalEntry]
+) -> None:
+    """Enter what a task that goes on and the agents under it have spent before."""
+    spent = spending_of(entries)
+    await read_children(store, session_id, spent)
+    books.restore(0, spent.tree_usage.total_tokens, spent.tree_usd)
 
 
 async def _on_their_own(
@@ -183,11 +221,10 @@ async def _on_their_own(
         check_identifier(session_id, "session_id")
         asked = agent.arguments_for(deps, options)
         for at, task in enumerate(tasks):
-            entries = await _read(asked, f"{session_id}.{at}")
+            key, entries = await _read(asked, f"{session_id}.{at}")
             if entries:
                 _check_task(entries, task, f"{session_id}.{at}")
-                usage, usd = paid_in(entries)
-                books.restore(0, usage.total_tokens, usd)
+                await _enter_spending(books, asked.store, key, entries)
                 known.add(at)
 
     async def begin(at: int, task: str) -> AgentResult[Any]:
@@ -205,12 +242,13 @@ async def _on_their_own(
     return begin
 
 
-async def _read(asked: RunArguments, session_id: str) -> Sequence[JournalEntry]:
+async def _read(asked: RunArguments, session_id: str) -> tuple[str, Sequence[JournalEntry]]:
+    """Read a session if it has begun; return the name that the store knows it by, too."""
     try:
         key = await find_session(asked.store, session_id, asked.caller, asked.runtime, "resume")
-        return await asked.store.read(key)
+        return key, await asked.store.read(key)
     except NoSuchSession:
-        return ()
+        return session_id, ()
 
 
 def _check_task(entries: Sequence[JournalEntry], task: str, session_id: str) -> None:

@@ -11,7 +11,7 @@ from windlass.access.caller import Caller
 from windlass.agents.agent_loop import run_loop
 from windlass.agents.artifacts import NAME as ARTIFACT_TOOL
 from windlass.agents.artifacts import Artifact, build_artifact_tool, read_artifacts
-from windlass.agents.subagent import run_child
+from windlass.agents.subagent import name_child, run_child
 from windlass.engine.assemble import assemble, parse_loop_options, resolve_names
 from windlass.engine.environment import current_environment
 from windlass.engine.limit_options import LimitOptions
@@ -152,7 +152,7 @@ async def sub_agent_run(
         values = parse_loop_options(prepared.typed, _DOOR)
     else:
         values = parse_loop_options(prepared.typed, _DOOR)
-        child_id = child_session_id(parent.session_id, _name_child(parent))
+        child_id = child_session_id(parent.session_id, name_child(parent))
         result = await run_child(_Child(prepared, values), prepared.task, parent, child_id)
     return _build_result(result, prepared, values)
 
@@ -257,19 +257,6 @@ def _choose(offered: tuple[Tool, ...], extra: _Extra) -> tuple[Tool, ...]:
         disallowed_tools=None if denied is None else tuple(denied),
     )
     return filter_tools(options, offered)
-
-
-class _Counts(dict[tuple[str, int], int]):
-    """How many children each attempt of a call has begun in this process."""
-
-
-def _name_child(parent: ToolContext[Any]) -> str:
-    """Name the next child of the call: the same name when the call runs again after a crash."""
-    scope = parent.scope
-    counts = scope.cache.setdefault(_Counts, _Counts()) if isinstance(scope, Run) else _Counts()
-    key = (parent.call_id, parent.attempt)
-    number = counts[key] = counts.get(key, -1) + 1
-    return f"{parent.call_id}.{number}"
 
 
 # --------------------------------------------------------------------------- the result

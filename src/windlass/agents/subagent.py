@@ -110,6 +110,19 @@ async def _delegate(agent: Delegate, task: str, ctx: ToolContext[Any]) -> ToolRe
     return ToolResult(content=text, is_error=True, outcome="error")
 
 
+class _Counts(dict[tuple[str, int], int]):
+    """How many children each attempt of a call has begun in this process."""
+
+
+def name_child(parent: ToolContext[Any]) -> str:
+    """Name the next child of the call: the same name when the call runs again after a crash."""
+    scope = parent.scope
+    counts = scope.cache.setdefault(_Counts, _Counts()) if isinstance(scope, Run) else _Counts()
+    key = (parent.call_id, parent.attempt)
+    number = counts[key] = counts.get(key, -1) + 1
+    return f"{parent.call_id}.{number}"
+
+
 async def run_child(
     agent: Delegate,
     task: str,

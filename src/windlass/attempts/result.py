@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from windlass.engine.results import PendingCall
+from windlass.loop.state import PendingCall
 from windlass.usage import Usage
 
 Output = TypeVar("Output", covariant=True)

@@ -1,7 +1,8 @@
 """The input of `resume`: answers to a parked run, and results of calls the host ran.
 
 An answer goes the same way as one from elsewhere: it is posted, and the first that is stored is the
-answer. Then the run takes what is in its inbox.
+answer. Then the run takes what is in its inbox. What is for a call of a sub-agent is posted to the
+sub-agent's session, which takes it when its parent goes on.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from windlass.access.caller import Caller, is_host
+from windlass.engine.children import CallBelow, read_calls_below
 from windlass.errors import AlreadyAnswered, ConfigError, safe_repr
 from windlass.events import InboxTaken, ToolDecided
-from windlass.json_types import is_mapping
+from windlass.json_types import JsonObject, is_mapping
 from windlass.loop.resume_input import (
     Allow,
     Deny,
@@ -50,34 +52,83 @@ def answerers(decisions: Given, caller: Caller | None) -> set[Caller | None]:
     return {(None if isinstance(one, bool) else one.by) or caller for one in decisions.values()}
 
 
-async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> None:
-    """Post answers to the run's own inbox; raise `AlreadyAnswered` for a second one.
+class ResumeInput(msgspec.Struct, frozen=True):
+    """Answers and results that were given to a run, for itself and for the sub-agents under it.
 
-    The same answer from the same person counts once: a program that was killed repeats it.
+    `posts` are the decisions by the session whose question they answer, `own_results` the results of
+    the run's own calls, `results` those of sub-agents' calls by their sessions.
     """
-    payload: dict[str, Any] = {}
-    for given, one in decisions.items():
-        decision = decision_of(one)
-        if decision.allowed and _runs_anyway(run, given):
-            continue
-        question = _find_question(run, given, decision.ask, decision.allowed)
-        if question is None:
-            continue
-        check_session_answer(decision.scope, question.tool, question.rule, question.receipt)
-        by = (one.by if isinstance(one, (Allow, Deny)) else None) or caller
-        payload[question.call_id] = answer_as_data(
-            decision.allowed,
-            None if is_host(by) else str(by),
-            question.ask,
-            decision.reason,
-            decision.scope,
-            one.content if isinstance(one, Allow) else None,
-        )
-    if run.redactor is not None:
-        payload = run.redactor.value(payload)
+
+    posts: dict[str, JsonObject] = {}
+    results: dict[str, JsonObject] = {}
+    own_results: dict[str, Any] = {}
+
+    async def post(self, run: Run) -> None:
+        """Post the answers to the inboxes; raise `AlreadyAnswered` for a second one.
+
+        The same answer from the same person counts once: a program that was killed repeats it.
+        """
+        for session_id, payload in self.posts.items():
+            await _post_answers(run, session_id, payload)
+        for session_id, results in self.results.items():
+            await run.store.post(session_id, "result", _redact(run, results))
+
+
+async def sort_resume_input(
+    run: Run, decisions: Given, results: Mapping[str, Any], caller: Caller | None
+) -> ResumeInput:
+    """Find the call that each answer and result is for; refuse those that are for none."""
+    sorted_input = ResumeInput()
+    if not decisions and not results:
+        return sorted_input
+    own = [*_open_calls(run), *[ask for ask in _list_asks(run) if ask]]
+    foreign = [one for one in (*decisions, *results) if one not in own]
+    below: Sequence[CallBelow] = ()
+    if foreign:
+        below = await read_calls_below(run.store, run.session_id, run.turn)
+    for given, value in results.items():
+        found = None if given in own else _find_below(below, given)
+        if found is None:
+            must_be_open(run, [given], below)
+            sorted_input.own_results[given] = value
+        else:
+            posted = sorted_input.results.setdefault(found.session_id, {})
+            posted[found.call_id] = msgspec.to_builtins(result_of(value))
+    for given, answer in decisions.items():
+        found = None if given in own else _find_below(below, given)
+        question, session_id = None, run.session_id
+        if found is not None:
+            question, session_id = _read_question(found, given, answer), found.session_id
+        elif not (decision_of(answer).allowed and _runs_anyway(run, given)):
+            decision = decision_of(answer)
+            question = _find_question(run, given, decision.ask, decision.allowed, below)
+        if question is not None:
+            posted = sorted_input.posts.setdefault(session_id, {})
+            posted[question.call_id] = _build_answer(question, answer, caller)
+    return sorted_input
+
+
+def _build_answer(
+    question: ToolDecided, answer: Allow | Deny | bool, caller: Caller | None
+) -> JsonObject:
+    decision = decision_of(answer)
+    check_session_answer(decision.scope, question.tool, question.rule, question.receipt)
+    by = (answer.by if isinstance(answer, (Allow, Deny)) else None) or caller
+    return answer_as_data(
+        decision.allowed,
+        None if is_host(by) else str(by),
+        question.ask,
+        decision.reason,
+        decision.scope,
+        answer.content if isinstance(answer, Allow) else None,
+    )
+
+
+async def _post_answers(run: Run, session_id: str, payload: JsonObject) -> None:
+    payload = _redact(run, payload)
     while payload:  # all that are new together, so that a batch is stored wholly or not at all
         try:
-            await run.store.post(run.session_id, "decision", payload)
+            await run.store.post(session_id, "decision", payload)
             return
         except AlreadyAnswered as error:
             posted = payload.pop(error.call_id)
@@ -85,9 +136,33 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
                 raise
 
 
-def take_answers(run: Run, results: Mapping[str, Any] | None) -> None:
+def _redact(run: Run, payload: JsonObject) -> JsonObject:
+    return payload if run.redactor is None else run.redactor.value(payload)
+
+
+def _find_below(below: Sequence[CallBelow], given: str) -> CallBelow | None:
+    """Find the call of a sub-agent by the id that `pending` shows, its own id, or its question's."""
+    exact = [one for one in below if one.shown.id == given]
+    found = exact or [one for one in below if one.is_meant_by(given)]
+    if len(found) > 1:
+        names = ", ".join([one.shown.id for one in found])
+        raise ConfigError(f"{len(found)} open calls are meant by {given!r}: write one of {names}")
+    return found[0] if found else None
+
+
+def _read_question(found: CallBelow, given: str, answer: Allow | Deny | bool) -> ToolDecided | None:
+    """Return the question of a sub-agent that the answer is to; None where it is to none."""
+    question, decision = found.question, decision_of(answer)
+    if question is None:
+        if not decision.allowed:
+            raise _nothing_to_deny(given)
+        return None
+    return question if decision.ask in (None, question.ask) else None
+
+
+def take_answers(run: Run, results: Mapping[str, Any]) -> None:
     """Take what woke the run, on the record: given results, and the inbox."""
-    for call_id, value in (results or {}).items():
+    for call_id, value in results.items():
         run.calls.host_results[call_id] = result = result_of(value)
         run.record(InboxTaken(call_id, "result", {call_id: msgspec.to_builtins(result)}))
     for item in list(run.journal.mail):
@@ -103,14 +178,27 @@ def take_answers(run: Run, results: Mapping[str, Any] | None) -> None:
                     keep_answer(run.calls.answers, call_id, decision_of(value), last_ask)
 
 
-def must_be_open(run: Run, call_ids: Sequence[str]) -> None:
+def must_be_open(run: Run, call_ids: Sequence[str], below: Sequence[CallBelow] = ()) -> None:
     """Refuse answers about a call that has a result, or does not exist."""
-    turn = run.turn
-    waiting = [c.id for c in turn.calls if c.id not in turn.results] if turn and turn.open else []
+    waiting = _open_calls(run)
     for call_id in call_ids:
         if call_id not in waiting:
-            open_calls = ", ".join(waiting) or "none"
+            open_calls = ", ".join([*waiting, *[one.shown.id for one in below]]) or "none"
             raise ConfigError(f"no open call {call_id!r}; open are: {open_calls}")
+
+
+def _open_calls(run: Run) -> list[str]:
+    turn = run.turn
+    return [c.id for c in turn.calls if c.id not in turn.results] if turn and turn.open else []
+
+
+def _list_asks(run: Run) -> list[str | None]:
+    """List the ids of all questions of the session, answered or not."""
+    return [e.ask for e in run.journal.entries if type(e) is ToolDecided and e.action == "ask"]
+
+
+def _nothing_to_deny(given: str) -> ConfigError:
+    return ConfigError(f"nobody was asked about call {given!r}: there is nothing to deny")
 
 
 def _runs_anyway(run: Run, call_id: str) -> bool:
@@ -119,7 +207,9 @@ def _runs_anyway(run: Run, call_id: str) -> bool:
     return ready is not None and ready.tool.handler is not None
 
 
-def _find_question(run: Run, given: str, ask: str | None, allowed: bool) -> ToolDecided | None:
+def _find_question(
+    run: Run, given: str, ask: str | None, allowed: bool, below: Sequence[CallBelow]
+) -> ToolDecided | None:
     """Find the question by its own id, or the last one about a call.
 
     None where nobody was asked, as about the siblings of a call that waits; and where the answer says
@@ -127,10 +217,10 @@ def _find_question(run: Run, given: str, ask: str | None, allowed: bool) -> Tool
     """
     asked = [e for e in run.journal.entries if type(e) is ToolDecided and e.action == "ask"]
     found = next((e for e in reversed(asked) if given in (e.ask, e.call_id)), None)
-    must_be_open(run, [given if found is None else found.call_id])
+    must_be_open(run, [given if found is None else found.call_id], below)
     if found is None:
         if not allowed:
-            raise ConfigError(f"nobody was asked about call {given!r}: there is nothing to deny")
+            raise _nothing_to_deny(given)
         return None
     if ask is not None and ask != found.ask:
         return next((e for e in asked if (e.call_id, e.ask) == (found.call_id, ask)), None)

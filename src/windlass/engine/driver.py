@@ -17,6 +17,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.active_runs import DETACHED, UnderWay, under_way
+from windlass.engine.children import note_calls_below
 from windlass.engine.environment import Environment
 from windlass.engine.open_questions import (
     OnPending,
@@ -317,7 +318,9 @@ async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:
     state = standing(journal.entries)
     if state.parked and on_pending == "keep":
         await read_children(run.store, journal.session_id, state.spending)
-        return keep_parked(run, state)
+        outcome = keep_parked(run, state)
+        await note_calls_below(run)
+        return outcome
     if state.parked:
         await discard_pending(run, state)
         state = standing(journal.entries)
@@ -408,8 +411,8 @@ async def conduct(
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = handle.outcome or task.result()
     run.host.elapsed = run.ledger.seconds + seams.monotonic() - started
-    if run.calls.children and outcome.status != "suspended":
-        await discard_orphans(run)
+    if run.calls.children:
+        await (note_calls_below if outcome.status == "suspended" else discard_orphans)(run)
     if run.host.receipts or run.host.drains or seals is not None:
         await _wait_for_observers(run, seals)
     if begun.passing is not None and outcome.status != "suspended":

@@ -21,7 +21,7 @@ from windlass.events import (
     ToolMessage,
     ToolResulted,
 )
-from windlass.identifiers import child_session_id
+from windlass.identifiers import CallIndex
 from windlass.loop.calls import build_unfinished_result, close_recorded
 from windlass.loop.resume import Standing, continue_session, restore_children, standing
 from windlass.loop.run import Run
@@ -79,11 +79,11 @@ class Discarder(NamedTuple):
 
     async def discard_children(self, session_id: str, state: Standing) -> None:
         """End the children of a session's last run that are parked or were killed."""
-        called = {child_session_id(session_id, call_id) for call_id in state.spending.intended}
-        if not called:
+        if not state.spending.intended:
             return
+        calls = CallIndex(session_id, state.spending.intended)
         for child_id in (await self.store.info(session_id)).child_ids:
-            if child_id in called:
+            if calls.find(child_id) is not None:
                 await self.discard_session(child_id)
 
     async def discard_tree_below(self, session_id: str, entries: Sequence[JournalEntry]) -> None:
@@ -138,13 +138,11 @@ async def discard_of_killed(run: Run, state: Standing) -> None:
 async def discard_orphans(run: Run) -> None:
     """Discard what parked children wait for whose parent has ended without them."""
     ended = {e.call_id: e.outcome for e in run.own_entries if type(e) is ToolResulted}
-    for entry in run.own_entries:
-        if type(entry) is not ToolIntended:
-            continue
-        child_id = child_session_id(run.session_id, entry.call_id)
-        if child_id not in run.calls.children:
-            continue
-        if ended.get(entry.call_id, "not_run") in _UNFINISHED:
+    intended = {e.call_id for e in run.own_entries if type(e) is ToolIntended}
+    calls = CallIndex(run.session_id, intended)
+    for child_id in run.calls.children:
+        call_id = calls.find(child_id)
+        if call_id is not None and ended.get(call_id, "not_run") in _UNFINISHED:
             try:
                 await Discarder.of(run).discard_session(child_id, killed=False)
             except StoreError as error:
@@ -166,8 +164,7 @@ async def has_waiting_parent(store: Store, session_id: str, parent_id: str | Non
         state = standing(entries)
         if not state.unfinished or state.reset:
             return False
-        called = {child_session_id(parent_id, call_id) for call_id in state.spending.intended}
-        if session_id not in called:
+        if CallIndex(parent_id, state.open_call_ids).find(session_id) is None:
             return False
         session_id, parent_id = parent_id, info.parent_id
     return True

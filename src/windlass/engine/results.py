@@ -11,7 +11,7 @@ import msgspec
 
 from windlass import errors, seams
 from windlass.engine.active_runs import DETACHED
-from windlass.engine.children import ChildRun, list_children
+from windlass.engine.children import ChildRun, list_children, list_pending
 from windlass.engine.task_ledger import build_task_ledger
 from windlass.engine.transcript import transcript_of
 from windlass.events import (
@@ -26,9 +26,9 @@ from windlass.events import (
     ToolResulted,
     as_dict,
 )
-from windlass.events.receipts import details_of
 from windlass.json_types import JsonObject, is_object
 from windlass.loop.run import Run
+from windlass.loop.state import PendingCall
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
@@ -40,7 +40,6 @@ from windlass.policies.completion import visible
 from windlass.policies.preview.plan import plan_in
 from windlass.records import Record, RecordDict, to_record
 from windlass.store.new_messages import new_messages
-from windlass.tools.handlers import own
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -84,17 +83,6 @@ class ToolCallRecord(Record, frozen=True):
     def duration(self) -> float:
         """The same as `duration_ms`."""
         return self.duration_ms
-
-
-class PendingCall(Record, frozen=True, omit_defaults=True):
-    """A call that waits: for the host to run it, or for someone to allow it."""
-
-    id: str
-    name: str
-    arguments: JsonObject
-    reason: str
-    details: tuple[str, ...] = ()  # of a question of flow control: each value and its origin
-    diff: str | None = None  # what a call that writes a file would change
 
 
 class LLMMetrics(Record, frozen=True):
@@ -257,26 +245,17 @@ class RunResult:
 
     @property
     def pending(self) -> list[PendingCall]:
-        """The calls that a parked run waits for; `resume` takes a decision or a result for each."""
+        """The calls that a parked run waits for; `resume` takes a decision or a result for each.
+
+        Where it waits for a sub-agent, these are the calls that the sub-agent waits for.
+        """
         turn = self._run.turn
         if self.status != "suspended" or turn is None or not turn.open:
             return []
         if self.stop_reason == DETACHED.reason:  # let go of: its calls wait for nobody
             return []
-        decided = {e.call_id: e for e in self.entries if type(e) is ToolDecided}
-        found: list[PendingCall] = []
-        for call in turn.calls:
-            if call.id in turn.results:
-                continue
-            entry, arguments = decided.get(call.id), call.arguments
-            if entry is not None and entry.arguments is not None:
-                arguments = entry.arguments  # as it was decided, or as somebody is asked about it
-            asked = entry if entry is not None and entry.action == "ask" else None
-            words = (asked and asked.reason) or self.stop_reason or "waiting"
-            details = details_of(asked.receipt) if asked is not None else ()
-            diff = asked.diff if asked is not None else None
-            found.append(PendingCall(call.id, call.name, own(arguments), words, details, diff))
-        return found
+        asked = {e.call_id: e for e in self.entries if type(e) is ToolDecided}
+        return list_pending(turn, asked, self.stop_reason or "waiting", self._run.calls.below)
 
     @cached_property
     def data(self) -> object:

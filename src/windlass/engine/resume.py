@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.engine.decisions import answerers, must_be_open, post_decisions, take_answers
+from windlass.engine.decisions import answerers, sort_resume_input, take_answers
 from windlass.engine.driver import (
     RunRequest,
     Start,
@@ -83,15 +83,14 @@ async def resume_run(
         check_prices(run.plan, run.ledger)
         attempt = state.attempt()
         at, finish = await take_up(run, state)
-        must_be_open(run, tuple(results or ()))
-        if decisions:
-            await post_decisions(run, decisions, request.caller)
+        given = await sort_resume_input(run, decisions or {}, results or {}, request.caller)
+        await given.post(run)
         _remind_of_suspension(run, state)
         progress = state.spending.tree_progress
         lost_ms = round(lost_seconds(run, state) * 1000)
         stage = at.name.lower()
         run.record(RunResumed(run.run_id, stage, attempt, progress, resumed_by, lost_ms))
-        take_answers(run, results)
+        take_answers(run, given.own_results)
         run.reframe(run.plan.frame, "resume")
         run.journal.flush()
         await run.journal.durable()  # else a run that dies at once would never be given up

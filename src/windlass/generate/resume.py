@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from windlass.access.caller import Caller, is_host
+from windlass.engine.children import by_call, list_pending, read_calls_below
 from windlass.engine.decisions import Given, check_answers
 from windlass.engine.environment import Environment
 from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
-from windlass.engine.results import PendingCall
 from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError, NoSuchSession, Suspended, safe_repr
-from windlass.events import ToolDecided
-from windlass.events.receipts import details_of
 from windlass.generate.conversation import KEPT, Conversation, Keeper
 from windlass.json_types import JsonObject, as_given
 from windlass.loop.abort import Abort
 from windlass.loop.resume import standing
-from windlass.messages import ToolCall
 from windlass.store.base import Store
 
 #: Options of `generate` that a session which goes on has already.
@@ -48,30 +45,16 @@ async def find_parked(home: Store, session_id: str) -> Suspended | None:
     if not state.parked:
         return None
     assert state.ended is not None
-    calls = state.turn.calls if state.turn is not None and state.turn.open else ()
     why = state.ended.stop_reason or "waiting"
     error = Suspended(
         f"the conversation waits for session {session_id!r} ({why}): resume it, "
         'or go on without with on_pending="discard"'
     )
     error.session_id, error.status = session_id, state.ended.status
-    error.pending = tuple(
-        [
-            _pending_call(call, state.asked.get(call.id), why)
-            for call in calls
-            if state.turn is not None and call.id not in state.turn.results
-        ]
-    )
+    if (turn := state.turn) is not None and turn.open:
+        below = by_call(await read_calls_below(home, session_id, turn))
+        error.pending = tuple(list_pending(turn, state.asked, why, below))
     return error
-
-
-def _pending_call(call: ToolCall, asked: ToolDecided | None, why: str) -> PendingCall:
-    """Describe a call that waits, with its question if there is one."""
-    if asked is None:
-        return PendingCall(call.id, call.name, call.arguments, why)
-    details = details_of(asked.receipt)
-    words = asked.reason or why
-    return PendingCall(call.id, call.name, call.arguments, words, details, asked.diff)
 
 
 async def read_continuation(

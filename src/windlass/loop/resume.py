@@ -164,6 +164,14 @@ class Standing:
         """Whether the view has calls without an answer."""
         return self.turn is not None and self.turn.open
 
+    @property
+    def open_call_ids(self) -> list[str]:
+        """The calls of the last turn that have no result."""
+        turn = self.turn
+        if turn is None or not turn.open:
+            return []
+        return [call.id for call in turn.calls if call.id not in turn.results]
+
     def _new_run(self, entry: RunStarted, index: int) -> None:
         self.run, self.ended, self.first_entry = entry, None, index
         self.frames = {self.frame_digest}

@@ -1,7 +1,9 @@
 """Spending of a run and the runs under it, read from their journals.
 
-A child's session is named after the call of its parent: `{session}.{call}`. The sum of a tree is
-the sum of its journals; a call that was under way when its process ended counts by its reserve.
+A child's session is named after the call of its parent: `{session}.{call}`, with a number behind it
+where a call begins several; or after the run, `{session}.{run}.…`, where no call asked for it. The
+sum of a tree is the sum of its journals; a call that was under way when its process ended counts by
+its reserve.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
-from windlass.identifiers import child_session_id
+from windlass.identifiers import CallIndex, child_session_id
 from windlass.store.base import Store
 from windlass.usage import NO_USAGE, Usage
 
@@ -29,12 +31,13 @@ from windlass.usage import NO_USAGE, Usage
 class Spending:
     """The model calls of one run: their usage, and those without a recorded outcome."""
 
-    __slots__ = ("children", "in_flight", "intended", "lost", "progress", "usage", "usd")
+    __slots__ = ("children", "in_flight", "intended", "lost", "progress", "run_id", "usage", "usd")
 
     def __init__(self) -> None:
-        self._begin()
+        self._begin(None)
 
-    def _begin(self) -> None:
+    def _begin(self, run_id: str | None) -> None:
+        self.run_id = run_id
         self.usage, self.usd = NO_USAGE, 0.0
         self.in_flight: list[CallReserved] = []
         self.lost = False  # a call that ended with its process is settled on record
@@ -63,7 +66,7 @@ class Spending:
             case ToolResulted() if entry.outcome != INTERRUPTED:
                 self.progress += 1
             case RunStarted():
-                self._begin()
+                self._begin(entry.run_id)
             case IterationStart() | RunEnded():  # a run that waited goes on or has ended
                 self.in_flight = []
             case _:
@@ -120,11 +123,12 @@ def spending_of(entries: Iterable[JournalEntry]) -> Spending:
 
 async def read_children(store: Store, session_id: str, spending: Spending) -> None:
     """Add what the runs under this one have spent, from their journals."""
-    if not spending.intended:
+    if spending.run_id is None or not (spending.progress or spending.intended):
         return
-    called = {child_session_id(session_id, call_id) for call_id in spending.intended}
+    of_run = child_session_id(session_id, spending.run_id) + "."
+    calls = CallIndex(session_id, spending.intended)
     for child_id in (await store.info(session_id)).child_ids:
-        if child_id not in called:
+        if calls.find(child_id) is None and not child_id.startswith(of_run):
             continue  # a fork, or the child of an earlier run
         try:
             child = spending_of(await store.read(child_id))

@@ -14,11 +14,13 @@ import msgspec
 
 from windlass.errors import StoreError
 from windlass.events import Reminded, ToolDecided
+from windlass.json_types import JsonObject
 from windlass.loop.resume_input import Answers
 from windlass.loop.sinks import Sink, Watcher
 from windlass.messages import Message, ToolResult, characters
 from windlass.models.base import Frame, Request, Strand, View
 from windlass.models.estimates import weigh_frame
+from windlass.records import Record
 from windlass.usage import Usage
 
 
@@ -42,6 +44,19 @@ class Timer(Protocol):
         ...
 
 
+class PendingCall(Record, frozen=True, omit_defaults=True):
+    """A call that waits: for the host to run it, or for someone to allow it."""
+
+    id: str  # of the call; of a sub-agent's call with the calls on the way: `call_1/call_2`
+    name: str
+    arguments: JsonObject
+    reason: str
+    details: tuple[str, ...] = ()  # of a question of flow control: each value and its origin
+    diff: str | None = None  # what a call that writes a file would change
+    path: tuple[str, ...] = ()  # of a sub-agent's call: the tools that were called on the way
+    session_id: str | None = None  # of the sub-agent
+
+
 class CallState(msgspec.Struct, eq=False):
     """Tool calls of a run: what they wait for, hold, and have left behind."""
 
@@ -63,6 +78,9 @@ class CallState(msgspec.Struct, eq=False):
     timer: Timer | None = None  # of the calls in the run's own task
     pool: Executor | None = None  # the run's share of the host's threads
     children: Mapping[str, tuple[Usage, float]] = {}  # what each child's tree spent, by session
+    below: Mapping[
+        str, Sequence[PendingCall]
+    ] = {}  # of sub-agents, by the call that waits for them
 
 
 class ViewState(msgspec.Struct, eq=False):
