@@ -78,7 +78,7 @@ _HOMES = {
     "chat.line": ("InputLine", "read_line"),
     "chat.loop": ("agent_chat_loop", "ChatResult"),
     "engine.children": ("ChildRun",),
-    "engine.limit_options": ("Budget",),
+    "loop.ledger": ("Budget",),
     "engine.results": ("AgentResult", "LoopResult", "ToolCallRecord"),
     "engine.stream_events": ("StreamEvent",),
     "engine.transcript": (

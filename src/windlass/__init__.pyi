@@ -102,7 +102,6 @@ from windlass.chat.loop import ChatResult as ChatResult
 from windlass.chat.loop import agent_chat_loop as agent_chat_loop
 from windlass.engine.children import ChildRun as ChildRun
 from windlass.engine.keywords import LoopOptions as LoopOptions
-from windlass.engine.limit_options import Budget as Budget
 from windlass.engine.results import AgentResult as AgentResult
 from windlass.engine.results import LoopResult as LoopResult
 from windlass.engine.results import ToolCallRecord as ToolCallRecord
@@ -182,6 +181,7 @@ from windlass.llm.cost import llm_session_cost as llm_session_cost
 from windlass.llm.transcript_compaction import transcript_compact as transcript_compact
 from windlass.llm.transcript_compaction import transcript_summarize as transcript_summarize
 from windlass.loop.abort import Abort as Abort
+from windlass.loop.ledger import Budget as Budget
 from windlass.loop.policy import Policy as Policy
 from windlass.loop.policy import TryAgain as TryAgain
 from windlass.loop.resume_input import Allow as Allow

@@ -370,8 +370,29 @@ FIELDS: Final[dict[str, str]] = {
     "max_turns": "max_tool_iterations",
     "max_budget_usd": "max_cost_usd",
 }
+#: Fields of what is given to options: budgets, callers, rules.
+STRUCT_FIELDS: Final[dict[str, str]] = {
+    "cost": "usd",
+    "dollars": "usd",
+    "max_cost": "usd",
+    "max_cost_usd": "usd",
+    "max_usd": "usd",
+    "max_tokens": "tokens",
+    "max_iterations": "iterations",
+    "max_turns": "iterations",
+    "steps": "iterations",
+    "turns": "iterations",
+    "timeout": "seconds",
+    "time": "seconds",
+    "period": "per",
+    "groups": "roles",
+    "organization": "tenant",
+    "tenant_id": "tenant",
+    "user_id": "user",
+}
 TABLES: Final = {
     "fields": FIELDS,
+    "struct_fields": STRUCT_FIELDS,
     "commands": COMMANDS,
     "flags": FLAGS,
     "agent": AGENT,

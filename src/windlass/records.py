@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.errors import nearest
+from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject, is_list, is_object
+
+
+class NamedFields(msgspec.StructMeta):
+    """Metaclass of structs that users build: an unknown field is answered with the nearest one."""
+
+    if not TYPE_CHECKING:  # checkers see the fields themselves
+
+        def __call__(cls, *args: object, **fields: object) -> Any:  # noqa: N805 - of a metaclass
+            """Build the struct, or raise `ConfigError` for a field that it does not have."""
+            try:
+                return super().__call__(*args, **fields)
+            except TypeError as error:
+                known = cls.__struct_fields__
+                unknown = next((name for name in fields if name not in known), None)
+                if unknown is None:
+                    raise
+                hint = nearest(unknown, known, "struct_fields") or f"; it has {', '.join(known)}"
+                raise ConfigError(f"{cls.__name__} has no field {unknown!r}{hint}") from error
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from tests.hostile.helpers import Tally, watchdog
 from windlass.engine.transcript import export_jsonl, transcript_of, transcript_render_full
 from windlass.errors import Locked, StoreError, WindlassError
 from windlass.events import JournalEntry, SessionOpened
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.loop.requests import requests_of
 from windlass.models.history import audit
 from windlass.models.wrappers.base import Holding
@@ -640,7 +640,7 @@ def main() -> None:
     folder, seed, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     logging.disable()  # a traceback in a log opens source files
     random.Random("a text")  # loads what hashes such a seed
-    msgspec.convert({}, Limits)  # and what the limits of a run are made of
+    msgspec.convert({}, Budget)  # and what the limits of a run are made of
     sys.addaudithook(AUDIT.hook)
     met = Tally(f"journals, seed {seed}")
     asyncio.run(in_the_file(folder, seed, count * 2 // 3, met))

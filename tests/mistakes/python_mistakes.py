@@ -71,6 +71,11 @@ MISSPELT = (
         "ConfigError: Runtime has no option 'stor'; did you mean 'store'?",
     ),
     Mistake(
+        'w.Caller("ann", rols=("clerk",))',
+        "ConfigError: Caller has no field 'rols'; did you mean 'roles'?",
+    ),
+    Mistake("w.Budget(dollars=1)", "ConfigError: Budget has no field 'dollars'; use 'usd'"),
+    Mistake(
         "w.tool(time_out=3)", "ConfigError: @tool has no option 'time_out'; did you mean 'timeout'?"
     ),
     Mistake(

@@ -18,7 +18,7 @@ from windlass.options.group import (
 )
 
 
-class Limits(OptionStruct, frozen=True, kw_only=True):
+class Budget(OptionStruct, frozen=True, kw_only=True):
     """An example of a struct."""
 
     most: Annotated[int, Option(number(2, whole=True), aliases=("maximum",))] = 3
@@ -28,7 +28,7 @@ class Limits(OptionStruct, frozen=True, kw_only=True):
 class ExampleOptions(OptionGroup, frozen=True, kw_only=True):
     """An example of a group."""
 
-    example_limits: Annotated[Limits | None, Option(struct(Limits))] = None
+    example_limits: Annotated[Budget | None, Option(struct(Budget))] = None
     example_name: Annotated[str | None, Option(text)] = None
 
 
@@ -54,15 +54,15 @@ def test_group_reads_its_own_options_and_no_others():
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
-        (True, Limits()),
+        (True, Budget()),
         (False, None),
         (None, None),
-        ({"most": 5}, Limits(most=5)),
-        ({"maximum": 5}, Limits(most=5)),
-        (Limits(word="end"), Limits(word="end")),
+        ({"most": 5}, Budget(most=5)),
+        ({"maximum": 5}, Budget(most=5)),
+        (Budget(word="end"), Budget(word="end")),
     ],
 )
-def test_struct_option_takes_a_dict_a_flag_and_the_struct(given: Any, taken: Limits | None):
+def test_struct_option_takes_a_dict_a_flag_and_the_struct(given: Any, taken: Budget | None):
     assert checks_of(ExampleOptions)["example_limits"]("example_limits", given) == taken
 
 
@@ -72,8 +72,8 @@ def test_struct_option_takes_a_dict_a_flag_and_the_struct(given: Any, taken: Lim
         ({"mots": 5}, "example_limits has no key 'mots'; did you mean 'most'?"),
         ({"most": 1}, "example_limits.most is a whole number of at least 2, not 1"),
         ({"most": 3, "maximum": 3}, "the same: give one"),
-        (Limits(most=1), "example_limits.most is a whole number of at least 2, not 1"),
-        (3, "example_limits is a dict or a Limits, not 3"),
+        (Budget(most=1), "example_limits.most is a whole number of at least 2, not 1"),
+        (3, "example_limits is a dict or a Budget, not 3"),
     ],
 )
 def test_struct_option_refuses_what_does_not_fit(given: Any, words: str):

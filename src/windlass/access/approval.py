@@ -25,6 +25,7 @@ from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.globs import match_name
 from windlass.json_types import is_mapping, is_sequence
 from windlass.options.checks import no_key
+from windlass.records import NamedFields
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final[tuple[Action, ...]] = ("deny", "ask", "allow")  # the strongest first
@@ -50,7 +51,7 @@ FIELDS: Final = (
 )
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, metaclass=NamedFields, frozen=True):
     """A rule of an `ApprovalPolicy`: `Rule("ask", {"tool": "refund_*"}, "money is paid out")`.
 
     `action` is `"allow"`, `"deny"` or `"ask"`. All fields of `match` must match the call; a list
@@ -86,7 +87,7 @@ class PolicyDecision(msgspec.Struct, frozen=True, omit_defaults=True):
     index: int | None = None  # of the rule, from 0
 
 
-class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalPolicy(msgspec.Struct, metaclass=NamedFields, frozen=True, kw_only=True):
     """Approval rules: which tool calls run, which are denied, and which ask a person.
 
     ```python

@@ -9,9 +9,10 @@ import msgspec
 from windlass.errors import ConfigError, safe_repr
 from windlass.identifiers import check_identifier
 from windlass.json_types import as_given
+from windlass.records import NamedFields
 
 
-class Caller(msgspec.Struct, frozen=True):
+class Caller(msgspec.Struct, metaclass=NamedFields, frozen=True):
     """The identity of a run: `Caller("ann", roles=("support",), tenant="acme")`.
 
     Without a caller, the host runs (`Caller.local()`). `Caller("local")` is a user of that name and

@@ -18,6 +18,7 @@ from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.globs import match_name
 from windlass.json_types import JsonObject, as_given, is_mapping, is_sequence
 from windlass.options.checks import no_key
+from windlass.records import NamedFields
 
 Predicate: TypeAlias = Callable[[JsonObject], Any]
 _KEYS: Final = ("arg_key", "patterns")
@@ -141,7 +142,7 @@ class Ruling(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Permissions(msgspec.Struct, frozen=True, kw_only=True):
+class Permissions(msgspec.Struct, metaclass=NamedFields, frozen=True, kw_only=True):
     """Lists of allowed and denied calls: `Permissions(allow=("read_*",), deny=("*secret*",))`.
 
     A denied call is refused. If there is an `allow` list, every other call is refused too.

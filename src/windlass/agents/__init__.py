@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from windlass.agents.sub_agent_run import sub_agent_request as sub_agent_request
     from windlass.engine.children import ChildRun as ChildRun
     from windlass.engine.keywords import LoopOptions as LoopOptions
-    from windlass.engine.limit_options import Budget as Budget
     from windlass.engine.results import AgentResult as AgentResult
     from windlass.engine.results import LoopResult as LoopResult
     from windlass.engine.results import ToolCallRecord as ToolCallRecord
@@ -45,7 +44,6 @@ else:  # a checker that saw it would take every name for one of the package
             "Agent": "agents.agent",
             "AgentResult": "engine.results",
             "Artifact": "agents.artifacts",
-            "Budget": "engine.limit_options",
             "ChildRun": "engine.children",
             "FanOutFailure": "agents.fan_out",
             "FanOutResult": "agents.fan_out",
@@ -81,7 +79,6 @@ __all__ = [
     "Agent",
     "AgentResult",
     "Artifact",
-    "Budget",
     "ChildRun",
     "FanOutFailure",
     "FanOutResult",

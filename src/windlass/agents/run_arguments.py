@@ -12,13 +12,13 @@ from windlass.engine.continuation import parse_run_input
 from windlass.engine.driver import RunRequest, Start
 from windlass.engine.environment import Environment, current_environment
 from windlass.engine.input import parse_run_prompt
-from windlass.engine.limit_options import Budget, check_budget
+from windlass.engine.limit_options import check_budget
 from windlass.engine.model_options import SettingOptions
 from windlass.engine.ownership import find_session
 from windlass.engine.resume import resume_run
 from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.events import Event
-from windlass.loop.ledger import Ledger
+from windlass.loop.ledger import Budget, Ledger
 from windlass.loop.plan import Plan
 from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.sinks import Sink, log

@@ -46,8 +46,8 @@ from windlass.usage import NO_USAGE
 if TYPE_CHECKING:
     from typing import Literal
 
-    from windlass.engine.limit_options import Budget
     from windlass.json_types import JsonObject
+    from windlass.loop.ledger import Budget
 
 Output = TypeVar("Output")
 _SKIPPED: Final = ("abort", "deps", "messages")

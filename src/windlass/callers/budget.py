@@ -7,7 +7,7 @@ import msgspec
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.errors import ConfigError
-from windlass.loop.ledger import Ledger, Limits, ReachedLimit
+from windlass.loop.ledger import Budget, Ledger, ReachedLimit
 from windlass.loop.meter import CallMeter, OutOfBudget, require_price
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import fill_usage
@@ -116,7 +116,7 @@ class BudgetLayer(Layer):
 
     def __init__(self, usd: float | None, tokens: int | None, calls: int | None) -> None:
         self.usd, self.tokens, self.calls = usd, tokens, calls
-        self.books = Ledger(Limits(usd=usd, tokens=tokens))
+        self.books = Ledger(Budget(usd=usd, tokens=tokens))
         self.made = 0
 
     @property

@@ -17,7 +17,7 @@ from windlass.errors import BudgetExceeded, ModelError
 from windlass.events import IterationStart, JournalEntry, Replied
 from windlass.json_types import JsonObject
 from windlass.llm.scope import ask_once
-from windlass.loop.ledger import Ledger, Limits
+from windlass.loop.ledger import Budget, Ledger
 from windlass.loop.requests import requests_of
 from windlass.messages import Message
 from windlass.models.base import Model, Request, Response, Settings, silent
@@ -71,7 +71,7 @@ async def compare(
     model.check()
     done: list[Comparison] = []
     stopped: str | None = None
-    async with Environment(store="memory:", budget=Limits(usd=max_usd)) as scope:
+    async with Environment(store="memory:", budget=Budget(usd=max_usd)) as scope:
         for compared, request in asked:
             stopped = await _ask(model, request, compared, scope.ledger)
             if stopped is not None:

@@ -12,7 +12,7 @@ import msgspec
 from windlass.config.loader import Config
 from windlass.engine.limit_options import PROFILES, LimitOptions
 from windlass.json_types import JsonObject
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.options.agent_config import SECTION, AgentConfig
 from windlass.options.group import Values
 from windlass.options.index import CHOICES
@@ -79,6 +79,6 @@ def _merge_limits(options: JsonObject, usual: JsonObject) -> JsonObject:
         limits = msgspec.structs.replace(limits, tokens=None)
     if below.budget is None:
         return {}
-    mine = {name: getattr(given.limits, name) for name in Limits.__struct_fields__}
+    mine = {name: getattr(given.limits, name) for name in Budget.__struct_fields__}
     mine = {name: value for name, value in mine.items() if value is not None}
     return {"budget": msgspec.structs.replace(limits, **mine)}

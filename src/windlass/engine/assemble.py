@@ -36,7 +36,7 @@ from windlass.engine.run_options import AgentOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.loop.lifecycle import adopt
 from windlass.loop.plan import BUDGET, Plan
 from windlass.loop.policy import Policy
@@ -75,8 +75,8 @@ if TYPE_CHECKING:
 
 _LOOP_TURNS: Final = 50
 _AGENT_TURNS: Final = 10
-_LOOP_LIMITS: Final = Limits(iterations=_LOOP_TURNS)
-_AGENT_LIMITS: Final = Limits(iterations=_AGENT_TURNS)
+_LOOP_LIMITS: Final = Budget(iterations=_LOOP_TURNS)
+_AGENT_LIMITS: Final = Budget(iterations=_AGENT_TURNS)
 _LIMITS: Final = names_in("engine.limit_options")
 _TOOL_LAYERS: Final = names_in("engine.tool_layers")
 _COMPLETION: Final = names_in("policies.completion")
@@ -424,7 +424,7 @@ def _complete_frame(
     return progress is not None and mode == "none"
 
 
-def _choose_limits(values: Values, options: LimitOptions, door: str) -> tuple[Limits, Turns | None]:
+def _choose_limits(values: Values, options: LimitOptions, door: str) -> tuple[Budget, Turns | None]:
     """Choose what a run may spend, and its limit on turns where that is more than a number."""
     limits = _LOOP_LIMITS if door == "agent_loop" else _AGENT_LIMITS
     if not _LIMITS.isdisjoint(values):

@@ -28,7 +28,7 @@ from windlass.config.loader import Config, load
 from windlass.engine.agent_defaults import read_agent_options, with_agent_options
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject, as_given
-from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
+from windlass.loop.ledger import NO_LIMITS, Budget, Ledger
 from windlass.loop.period import Period
 from windlass.loop.run import Run
 from windlass.models.keys import Learned, learn_keys
@@ -69,7 +69,7 @@ class Environment:
         store: Store | str | os.PathLike[str] | None = None,
         config: str | Path | None = None,
         *,
-        budget: Limits | None = None,
+        budget: Budget | None = None,
         secrets: tuple[str | Secret, ...] = (),
         environ: Mapping[str, str] | None = None,
         resources: Iterable[type[Resource]] | None = None,
@@ -105,7 +105,7 @@ class Environment:
         self._counting = threading.Lock()
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
-        if budget is not None and not isinstance(as_given(budget), Limits):
+        if budget is not None and not isinstance(as_given(budget), Budget):
             raise ConfigError(f"budget is a Budget, not {safe_repr(budget)}")
         self.ledger = Ledger(budget or NO_LIMITS)
         if budget is not None and budget.per is not None:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from windlass.access.caller import Caller
     from windlass.access.ceiling import Ceiling
     from windlass.access.permissions import Permissions
-    from windlass.engine.limit_options import Budget
     from windlass.engine.open_questions import OnPending
     from windlass.events import Event
     from windlass.events.policy import Reminder
     from windlass.json_types import JsonObject
     from windlass.loop.abort import Abort
+    from windlass.loop.ledger import Budget
     from windlass.loop.policy import Policy
     from windlass.mcp.client.servers import McpServer
     from windlass.messages import Message, ToolResult

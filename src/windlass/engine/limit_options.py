@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final, TypeAlias, cast
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, safe_repr
-from windlass.loop.ledger import NO_LIMITS, Limits
+from windlass.loop.ledger import NO_LIMITS, Budget
 from windlass.loop.plan import RESUME_ATTEMPTS
 from windlass.options.checks import no_key, number, one_of, optional
 from windlass.options.group import AGENTS, CALLS, Alias, Flag, Option, OptionGroup, Values
 
-#: The public name of limits.
-Budget: TypeAlias = Limits
 #: Models behind a network are asked up to two times more by every profile, as without one.
 PROFILES: Final[Mapping[str, Mapping[str, int]]] = {
     "tool_using": {"max_iterations": 50, "max_nudges": 8, "tool_retries": 0, "schema_retries": 0},
@@ -25,15 +23,15 @@ PROFILES: Final[Mapping[str, Mapping[str, int]]] = {
 }
 
 
-def check_budget(name: str, value: Any) -> Limits | None:
+def check_budget(name: str, value: Any) -> Budget | None:
     """Check the limits of a run, given as a `Budget` or a dict."""
     if isinstance(value, dict):
         limits = cast("dict[str, Any]", value)
         for key in limits:
-            if key not in Limits.__struct_fields__:
-                raise no_key(name, key, Limits.__struct_fields__)
-        value = Limits(**limits)
-    if value is not None and not isinstance(value, Limits):
+            if key not in Budget.__struct_fields__:
+                raise no_key(name, key, Budget.__struct_fields__)
+        value = Budget(**limits)
+    if value is not None and not isinstance(value, Budget):
         raise ConfigError(f"{name} is a Budget or a dict, not {safe_repr(value)}")
     if value is not None and value.per is not None:
         raise ConfigError(
@@ -65,7 +63,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
     ] = None
     """The most tokens of a run, input and output together."""
     budget: Annotated[
-        Limits | None,
+        Budget | None,
         Option(
             check_budget,
             doors=CALLS,
@@ -85,7 +83,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
     """A word that sets several limits: `tool_using`, `researcher`, `verifier`, `completer`."""
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> Budget:
         """The budget that was given, or none."""
         return self.budget or NO_LIMITS
 
@@ -117,7 +115,7 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
             said["seconds"] = budget.seconds
         return said
 
-    def build(self, usual: Limits) -> Limits:
+    def build(self, usual: Budget) -> Budget:
         """Build the limits of a run; `usual` says how many turns it takes where nobody does."""
         given, tokens = self.turns(), self.tokens()
         turns = usual.iterations if given is None else given
@@ -127,8 +125,8 @@ class LimitOptions(OptionGroup, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=64)
-def _limit_turns(turns: int | None) -> Limits:
-    return Limits(iterations=turns)
+def _limit_turns(turns: int | None) -> Budget:
+    return Budget(iterations=turns)
 
 
 def with_profile(values: Values) -> Values:

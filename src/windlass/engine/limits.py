@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.errors import Corrupt
 from windlass.loop.kernel import Stage
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.loop.plan import BUDGET
 from windlass.loop.resume import Standing
 from windlass.loop.run import Run
@@ -19,8 +19,8 @@ _NAMES = ("iterations", "tokens", "usd", "seconds")
 
 
 def limits_of(
-    planned: Limits, metadata: Mapping[str, Any] | None, given: Limits | None = None
-) -> Limits:
+    planned: Budget, metadata: Mapping[str, Any] | None, given: Budget | None = None
+) -> Budget:
     """Return the limits of a resumed run: as it began, or lower; `given` replaces them."""
     if given is not None:
         turns = planned.iterations if given.iterations is None else given.iterations
@@ -29,10 +29,10 @@ def limits_of(
     if recorded is None:
         return planned
     try:
-        begun = msgspec.convert(recorded, Limits)
+        begun = msgspec.convert(recorded, Budget)
     except msgspec.ValidationError as error:
         raise Corrupt(f"the budget that the run began with is damaged: {error}") from error
-    return Limits(**{name: _lower(getattr(planned, name), getattr(begun, name)) for name in _NAMES})
+    return Budget(**{name: _lower(getattr(planned, name), getattr(begun, name)) for name in _NAMES})
 
 
 def _lower(one: Any, other: Any) -> Any:

@@ -17,7 +17,7 @@ from windlass.engine.limits import limits_of
 from windlass.errors import ConfigError, Corrupt, NoSuchSession, ParentRequired
 from windlass.events import JournalEntry, Remembered, RunStarted, SessionOpened
 from windlass.json_types import JsonObject
-from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
+from windlass.loop.ledger import NO_LIMITS, Budget, Ledger
 from windlass.loop.plan import Plan, as_journaled, digest_of
 from windlass.loop.policy import Policy
 from windlass.loop.resume import standing
@@ -112,14 +112,14 @@ def _is_from_parent(entry: JournalEntry) -> bool:
 class _Parent(NamedTuple):
     """The limits of a session that another one works for, and what its tree has spent."""
 
-    limits: Limits
+    limits: Budget
     tokens: int
     usd: float
     seconds: float
 
 
 async def build_ledger_below(
-    store: Store, entries: Sequence[JournalEntry], limits: Limits, top: Ledger
+    store: Store, entries: Sequence[JournalEntry], limits: Budget, top: Ledger
 ) -> Ledger | None:
     """Build the ledger of a sub-agent that goes on alone, below those of the sessions it works for."""
     above: list[_Parent] = []
@@ -159,7 +159,7 @@ async def build_ledger_below(
     return Ledger(limits, ledger)
 
 
-def lower_seconds(limits: Limits, ledger: Ledger) -> Limits:
+def lower_seconds(limits: Budget, ledger: Ledger) -> Budget:
     """Return the limits with the time that the ledgers above leave, below that of the environment."""
     seconds, above = limits.seconds, ledger.parent
     while above is not None and above is not above.root:

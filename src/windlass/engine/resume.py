@@ -24,7 +24,7 @@ from windlass.errors import NoSuchSession, whole_text
 from windlass.events import RunResumed, RunStarted, SessionOpened
 from windlass.events.policy import Reminder
 from windlass.loop.kernel import Stage
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.loop.resume import (
     Standing,
     continue_session,
@@ -50,7 +50,7 @@ async def resume_run(
     *,
     decisions: Mapping[str, Allow | Deny | bool] | None = None,
     results: Mapping[str, Any] | None = None,
-    budget: Limits | None = None,
+    budget: Budget | None = None,
 ) -> Start:
     """Go on with the session's last run where its journal ends; one that has ended stays ended.
 

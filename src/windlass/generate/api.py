@@ -47,7 +47,7 @@ from windlass.generate.resume import (
     read_continuation,
 )
 from windlass.json_types import JsonObject
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy
 from windlass.loop.resume_input import Allow, Deny
@@ -312,7 +312,7 @@ class _GenerateRequest:
             policies.append(ToolOutputCounts(ResultCapOptions.read(loop).tool_result_max_bytes))
         if self.keeper is not None:
             policies.append(self.keeper)
-        limits = Limits(tokens=own.max_tokens, usd=own.max_cost_usd)
+        limits = Budget(tokens=own.max_tokens, usd=own.max_cost_usd)
         serial = own.tool_parallelism == "serial"
         typed = {
             **loop,

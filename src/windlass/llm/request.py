@@ -24,7 +24,7 @@ from windlass.engine.tool_options import ToolOptions
 from windlass.errors import BadRequest, ConfigError
 from windlass.llm.scope import NOBODY, Who
 from windlass.llm.tool_search import Searching
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.messages import Message
 from windlass.models.base import Frame, Model, Request
 from windlass.models.history import audit
@@ -48,7 +48,7 @@ class PreparedCall(msgspec.Struct, frozen=True):
     continued: int = 0  # messages from before this call
     search: Searching | None = None  # the model, where it finds its tools by searching
     who: Who = NOBODY
-    budget: Limits | None = None  # of this call and its retries
+    budget: Budget | None = None  # of this call and its retries
 
 
 def prepare(

@@ -15,7 +15,7 @@ from windlass.engine.environment import Environment, current_environment
 from windlass.engine.run_options import RunOptions
 from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
 from windlass.loop.intercept import Around
-from windlass.loop.ledger import Ledger, Limits, ReachedLimit, Reserve
+from windlass.loop.ledger import Budget, Ledger, ReachedLimit, Reserve
 from windlass.loop.meter import FailedRequest, require_price
 from windlass.loop.model_call import ModelCallScope, call_model
 from windlass.loop.reply import attempts_of
@@ -254,7 +254,7 @@ class BookedModel(Holding):
         return response
 
 
-def build_call_ledger(model: Model, budget: Limits | None) -> Ledger | None:
+def build_call_ledger(model: Model, budget: Budget | None) -> Ledger | None:
     """Build the ledger of a call with a budget of its own, below that of the environment."""
     if budget is None:
         return None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from windlass.errors import ConfigError, safe_repr
+from windlass.records import NamedFields
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
@@ -24,7 +25,13 @@ REPLY_TOKENS = 16384  # default tokens of a reply
 MIN_REPLY_TOKENS = 16  # a reply for which there is less room is not asked for
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Budget(
+    msgspec.Struct,
+    metaclass=NamedFields,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+):
     """The limits of a run: `w.Budget(usd=0.50, tokens=200_000, seconds=120)`.
 
     None means no limit of that kind. `per` is for a Runtime only: `w.Budget(usd=20, per="day")`
@@ -65,7 +72,7 @@ def _possible(value: object, whole: bool) -> bool:
 
 
 _ENDLESS = 2**63  # more than can ever be counted
-NO_LIMITS = Limits()
+NO_LIMITS = Budget()
 _NO_ERROR = (0, 0.0)
 
 
@@ -132,7 +139,7 @@ class Ledger:
         "usd",
     )
 
-    def __init__(self, limits: Limits = NO_LIMITS, parent: Ledger | None = None) -> None:
+    def __init__(self, limits: Budget = NO_LIMITS, parent: Ledger | None = None) -> None:
         self.parent = parent
         self.root: Ledger = self if parent is None else parent.root  # the books above all others
         self.limited = False  # at the root: a ledger below limits tokens or dollars, or did
@@ -154,18 +161,18 @@ class Ledger:
         self.paid_usd = 0.0
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> Budget:
         """The limits from here."""
         return self._limits
 
     @limits.setter
-    def limits(self, limits: Limits) -> None:
+    def limits(self, limits: Budget) -> None:
         self._limits, self.max_iterations = limits, limits.iterations
         self.spends = limits.tokens is not None or limits.usd is not None
         if self.spends:
             self.root.limited = True
 
-    def limit(self, limits: Limits) -> None:
+    def limit(self, limits: Budget) -> None:
         """Set other limits, also for calls that wait for room already."""
         self.limits = limits
         self.wake()

@@ -19,8 +19,8 @@ from windlass.json_types import JsonObject
 from windlass.loop.ledger import (
     MIN_REPLY_TOKENS,
     REPLY_TOKENS,
+    Budget,
     Ledger,
-    Limits,
     ReachedLimit,
     Reserve,
 )
@@ -529,7 +529,7 @@ class FreeRoom(NamedTuple):
     spent: ReachedLimit
 
 
-def find_room(limits: Limits, answer: ReserveAnswer, model: Model, inputs: int) -> FreeRoom:
+def find_room(limits: Budget, answer: ReserveAnswer, model: Model, inputs: int) -> FreeRoom:
     """Find how long a reply may be beside what is on the books."""
     found: FreeRoom | None = None
     if limits.tokens is not None:

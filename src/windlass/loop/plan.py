@@ -11,7 +11,7 @@ import msgspec
 from windlass.errors import ConfigError, Corrupt
 from windlass.events import Framed
 from windlass.json_types import JsonObject
-from windlass.loop.ledger import NO_LIMITS, REPLY_TOKENS, Limits
+from windlass.loop.ledger import NO_LIMITS, REPLY_TOKENS, Budget
 from windlass.loop.policy import Policy, moments_of
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Model, Settings
@@ -69,7 +69,7 @@ class Plan:
         tools: Sequence[Tool] = (),
         settings: Settings | None = None,
         policies: Sequence[Policy[Any]] = (),
-        limits: Limits = NO_LIMITS,
+        limits: Budget = NO_LIMITS,
         concurrency: int = 1,
         eager: bool = True,
         tool_timeout: float | None = 120.0,

@@ -40,6 +40,7 @@ from typing import (
 import msgspec
 
 from windlass.options.checks import Check, check_struct
+from windlass.records import NamedFields
 
 #: The options that were given, checked, by name.
 Values: TypeAlias = Mapping[str, Any]
@@ -110,7 +111,13 @@ class Option(msgspec.Struct, frozen=True):
     """What it decides together with other options: a default for it counts where code gives none of them."""
 
 
-class OptionStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OptionStruct(
+    msgspec.Struct,
+    metaclass=NamedFields,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+):
     """Base of structs that are the value of an option, and may be given as a dict."""
 
 

@@ -9,6 +9,7 @@ from windlass.lazy import load_names
 if TYPE_CHECKING:
     from windlass.events.policy import Reminder as Reminder
     from windlass.loop.abort import Abort as Abort
+    from windlass.loop.ledger import Budget as Budget
     from windlass.loop.policy import Policy as Policy
     from windlass.loop.policy import TryAgain as TryAgain
     from windlass.loop.resume_input import Allow as Allow
@@ -79,6 +80,7 @@ else:  # a checker that saw it would take every name for one of the package
             "Abort": "loop.abort",
             "Allow": "loop.resume_input",
             "Ask": "loop.verdict",
+            "Budget": "loop.ledger",
             "Cadence": "policies.judges.gates",
             "Compaction": "policies.compaction.options",
             "CompactionPolicy": "policies.compaction.summary_prompt",
@@ -143,6 +145,7 @@ __all__ = [
     "Abort",
     "Allow",
     "Ask",
+    "Budget",
     "Cadence",
     "Compaction",
     "CompactionPolicy",

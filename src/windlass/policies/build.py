@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.models.base import Model
@@ -40,7 +40,7 @@ class BuildContext(msgspec.Struct, eq=False, kw_only=True):
     """Those of them that the options name."""
     mode: Mode
     caps: Capabilities
-    limits: Limits
+    limits: Budget
     turns: Turns | None
     """The limit on turns, where it is more than a number."""
     sentinel: str | None

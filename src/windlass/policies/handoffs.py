@@ -20,6 +20,7 @@ from windlass.loop.verdict import KeepGoing
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.options.checks import boolean, number
 from windlass.options.group import AGENTS, Door, Option, OptionGroup
+from windlass.records import NamedFields
 from windlass.tools.tool import Tool, ToolContext
 
 PREFIX: Final = "transfer_to_"
@@ -57,7 +58,7 @@ class Receiver(Protocol):
         ...
 
 
-class Handoff(msgspec.Struct, frozen=True):
+class Handoff(msgspec.Struct, metaclass=NamedFields, frozen=True):
     """A handoff with words and a filter of its own: `handoffs=[w.Handoff(billing, input_filter=last_ten)]`.
 
     `input_filter` gets the messages of the conversation and returns those that the receiver goes on

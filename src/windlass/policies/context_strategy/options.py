@@ -12,22 +12,23 @@ from windlass.models.base import Model
 from windlass.options.checks import check_struct, no_key, number, one_of
 from windlass.options.group import Check, Option, OptionGroup
 from windlass.policies.model_check import check_model
+from windlass.records import NamedFields
 
 
-class SlidingWindow(msgspec.Struct, frozen=True, kw_only=True):
+class SlidingWindow(msgspec.Struct, metaclass=NamedFields, frozen=True, kw_only=True):
     """Show the first message and the last turns: `SlidingWindow(max_turns=8)`; 0 or less: all."""
 
     max_turns: int
 
 
-class Summarize(msgspec.Struct, frozen=True, kw_only=True):
+class Summarize(msgspec.Struct, metaclass=NamedFields, frozen=True, kw_only=True):
     """Summarise the older half above a number of tokens: `Summarize(max_tokens=20_000)`."""
 
     max_tokens: int
     summary_model: str | Model | None = None  # the agent's own
 
 
-class CustomStrategy(msgspec.Struct, frozen=True, kw_only=True):
+class CustomStrategy(msgspec.Struct, metaclass=NamedFields, frozen=True, kw_only=True):
     """Build the view with a function: `CustomStrategy(compress=lambda messages, tokens: …)`."""
 
     compress: Callable[..., Any]

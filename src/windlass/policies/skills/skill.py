@@ -11,6 +11,7 @@ import msgspec
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.options.checks import boolean, function, number, one_of, texts
 from windlass.options.group import Option, OptionStruct
+from windlass.records import NamedFields
 
 Hook = Callable[..., Any]
 
@@ -18,7 +19,7 @@ NAMESPACE: Final = "namespace:"
 _NAME = re.compile(r'[^\x00-\x20<>"&/\\]([^\x00-\x1f\x7f<>"&/\\]{0,126}[^\x00-\x20<>"&/\\])?')
 
 
-class Skill(msgspec.Struct, frozen=True, kw_only=True):
+class Skill(msgspec.Struct, metaclass=NamedFields, frozen=True, kw_only=True):
     """A skill, made by `skill_define("ship", description="Ship a release", prompt="…")`."""
 
     name: str

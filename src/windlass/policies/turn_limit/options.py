@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.loop.ledger import Limits
+from windlass.loop.ledger import Budget
 from windlass.options.checks import boolean, function, number, one_of, optional
 from windlass.options.group import Option, OptionGroup, OptionStruct, Values, struct
 
@@ -84,7 +84,7 @@ class TurnLimitOptions(OptionGroup, frozen=True, kw_only=True):
     """A function that raises the limit, or ends the run, after each turn."""
 
 
-def choose_turns(values: Values, limits: Limits, budget_turns: int | None) -> Turns | None:
+def choose_turns(values: Values, limits: Budget, budget_turns: int | None) -> Turns | None:
     """Choose the limit on turns where it is more than a number, else None.
 
     `budget_turns` is what the option `budget` says of turns.

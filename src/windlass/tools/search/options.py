@@ -10,6 +10,7 @@ import msgspec
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.json_types import as_given, is_mapping, is_sequence
 from windlass.options.checks import no_key
+from windlass.records import NamedFields
 from windlass.tools.tool import NAME
 
 Variant: TypeAlias = Literal["bm25", "regex"]
@@ -19,7 +20,7 @@ Strategy: TypeAlias = Literal["bm25", "regex", "semantic", "host"]
 SEARCH_NAME = "__windlass_tool_search"
 
 
-class ToolSearch(msgspec.Struct, frozen=True):
+class ToolSearch(msgspec.Struct, metaclass=NamedFields, frozen=True):
     """How deferred tools are found: `tool_search=ToolSearch(variant="regex")`.
 
     `variant` is what the model searches with: words (`bm25`) or a pattern (`regex`). `mode` says
