@@ -6,6 +6,7 @@ from windlass import attempts as attempts
 from windlass import audit as audit
 from windlass import callers as callers
 from windlass import chat as chat
+from windlass import daemons as daemons
 from windlass import errors as errors
 from windlass import events as events
 from windlass import generate as generate
@@ -100,6 +101,13 @@ from windlass.chat.line import InputLine as InputLine
 from windlass.chat.line import read_line as read_line
 from windlass.chat.loop import ChatResult as ChatResult
 from windlass.chat.loop import agent_chat_loop as agent_chat_loop
+from windlass.daemons.control import DaemonSnapshot as DaemonSnapshot
+from windlass.daemons.control import daemon_snapshot as daemon_snapshot
+from windlass.daemons.control import daemon_stop as daemon_stop
+from windlass.daemons.control import daemon_trigger as daemon_trigger
+from windlass.daemons.handle import DaemonHandle as DaemonHandle
+from windlass.daemons.start import daemon_resume as daemon_resume
+from windlass.daemons.start import daemon_spawn as daemon_spawn
 from windlass.engine.children import ChildRun as ChildRun
 from windlass.engine.keywords import LoopOptions as LoopOptions
 from windlass.engine.results import AgentResult as AgentResult
@@ -121,6 +129,9 @@ from windlass.errors import Conflict as Conflict
 from windlass.errors import ConnectionFailed as ConnectionFailed
 from windlass.errors import ContextOverflow as ContextOverflow
 from windlass.errors import Corrupt as Corrupt
+from windlass.errors import DaemonError as DaemonError
+from windlass.errors import DaemonQueueFull as DaemonQueueFull
+from windlass.errors import DaemonStopped as DaemonStopped
 from windlass.errors import Full as Full
 from windlass.errors import GuardrailTripped as GuardrailTripped
 from windlass.errors import InvalidValue as InvalidValue

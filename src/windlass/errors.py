@@ -17,6 +17,8 @@
       PermissionDenied           the caller may not do this
       ResourceError              a call to a resource could not be answered
         NotFound  Conflict  InvalidValue
+      DaemonError                a daemon does not take an event
+        DaemonQueueFull  DaemonStopped
       StoreError                 the journal could not be read or written
         StaleWriter  Corrupt  Full  NoSuchSession
         Locked                   SessionHeld: a run is under way on the session
@@ -318,6 +320,25 @@ class InvalidValue(ResourceError, ValueError):
     """A value, a filter or a cursor that the resource does not accept."""
 
     code = "invalid"
+
+
+class DaemonError(WindlassError):
+    """An event that a daemon does not take: `except w.DaemonError`."""
+
+
+class DaemonQueueFull(DaemonError):
+    """A queue with no room for another event; nothing was dropped.
+
+    `error.pending` events wait, as many as `error.capacity` allows.
+    """
+
+    def __init__(self, pending: int, capacity: int) -> None:
+        super().__init__(f"{pending} events wait, and the queue of the daemon holds {capacity}")
+        self.pending, self.capacity = pending, capacity
+
+
+class DaemonStopped(DaemonError):
+    """A daemon that was stopped or has ended; `daemon_resume` starts it again."""
 
 
 class StoreError(WindlassError):

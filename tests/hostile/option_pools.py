@@ -27,6 +27,7 @@ from windlass.loop.abort import Abort
 from windlass.loop.policy import Policy
 from windlass.options.index import ALIASES, NAMES, OF_A_RUN
 from windlass.options.parse import find_option
+from windlass.policies.daemon.options import NAMES as DAEMON_NAMES
 from windlass.testing import scripted
 
 
@@ -876,6 +877,12 @@ OF_ENDINGS: dict[str, Pool] = {
         ],
     ),
 }
+_NO_PATH: list[Any] = ["", " ", "a\0b", 5, True, b"x", object(), Angry(), {}, 1.5]
+OF_DAEMONS: dict[str, Pool] = {
+    "persist_path": (["daemon.json", Path("daemon.json"), None], [*_NO_PATH, ["x"]]),
+    "resume_path": (["daemon.json", None], [*_NO_PATH, ["x"]]),
+    "watch_paths": (["a", Path("a"), ["a", Path("b")], [], None], [*_NO_PATH, [5], [""], [None]]),
+}
 #: The values of options whose check does not say what it takes, by name; all others are derived.
 OWN: dict[str, Pool] = {
     **CALL,
@@ -886,12 +893,15 @@ OWN: dict[str, Pool] = {
     **OF_AGENTS,
     **OF_MODELS,
     **OF_ENDINGS,
+    **OF_DAEMONS,
 }
+_OF_A_DAEMON = "it needs daemon=True beside it: `test_daemons`"
 #: Options that the sets of a door leave out, and why.
 LEFT_OUT: dict[str, str] = {
     "model": "every set has one; `MODELS` has the wrong ones",
     "skill_match": "it needs skills beside it: `OF_SKILLS`",
     "working_files": "it needs skills beside it: `OF_SKILLS`",
+    **dict.fromkeys(DAEMON_NAMES, _OF_A_DAEMON),
 }
 
 

@@ -9,6 +9,11 @@ FUNCTIONS: dict[str, str] = {
         "config on_user_input on_model_turn close_session wait_for_user_tool max_turns show"
     ),
     "agent_chat_route_input": "value state routes",
+    "daemon_spawn": "config task system",
+    "daemon_trigger": "daemon event store caller",
+    "daemon_snapshot": "daemon store caller",
+    "daemon_stop": "daemon timeout store caller",
+    "daemon_resume": "daemon config",
     "read_line": "",
     "agentic_user": "goal instructions tools model options",
     "scripted_user": "entries options",
@@ -51,6 +56,10 @@ CLASSES: dict[str, str] = {
     "Artifact": "id kind title text data created_by session_id",
     "ChatCommand": "name arguments state",
     "ChatResult": "session_id turns stop_reason last_result state closed",
+    "DaemonHandle": "name session_id persist_path result to_dict",
+    "DaemonSnapshot": (
+        "name session_id status pending_event_count pending_events in_flight last_event persist_path"
+    ),
     "ChildRun": "session_id call_id name usage cost_usd",
     "FanOutResult": "results outputs failures ok usage cost_usd raise_for_status",
     "Handoff": "agent description input_filter name",
@@ -154,6 +163,8 @@ LOOP_OPTIONS = """
     tool_result_max_bytes tool_arg_validation name run_id request_id conversation_id
     input_guardrails output_guardrails
     api_key base_url headers llm_caller llm_retries llm_backoff_ms take_over on_cancel on_pending
+    daemon persist_path resume_path wake_interval_ms watch_paths consolidate_on_idle
+    idle_watchdog_attempts event_queue_capacity
 """.split()
 
 LLM_FIELDS = "iterations duration_ms input_tokens output_tokens".split()
@@ -172,7 +183,8 @@ SUPERSEDED = {
 
 # each is reached by a run in test_statuses.py
 STATUSES = (
-    "done stuck budget_exhausted provider_error cancelled cancelling suspended failed".split()
+    "done stuck budget_exhausted provider_error cancelled cancelling suspended failed "
+    "idle watchdog".split()
 )
 STOP_REASONS = "sentinel natural max_nudges".split()
 

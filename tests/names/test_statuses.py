@@ -51,6 +51,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "cancelling": {"model": lambda: scripted(call("stubborn")), "abort": 1},
     "suspended": {"model": lambda: scripted(call("ask"))},
     "failed": {"model": lambda: scripted("x"), "policies": [Breaks()]},
+    "idle": {"model": lambda: scripted("x"), "daemon": True},
+    "watchdog": {"model": lambda: scripted("x"), "daemon": True, "idle_watchdog_attempts": 0},
 }
 
 

@@ -312,6 +312,15 @@ def test_every_option_is_known_to_the_walk():
         "max_turns",
         "max_token_budget",
         "llm_caller",
+        # in test_daemons
+        "daemon",
+        "persist_path",
+        "resume_path",
+        "wake_interval_ms",
+        "watch_paths",
+        "consolidate_on_idle",
+        "idle_watchdog_attempts",
+        "event_queue_capacity",
         # in test_guardrails and test_model_by_name
         "agents",
         "description",

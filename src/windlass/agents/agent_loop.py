@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
@@ -12,6 +13,7 @@ from windlass.engine.assemble import assemble, parse_loop_options
 from windlass.engine.continuation import parse_run_input
 from windlass.engine.driver import RunRequest, Start, conduct
 from windlass.engine.environment import current_environment
+from windlass.engine.input import parse_run_prompt
 from windlass.engine.results import LoopResult
 from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError
@@ -19,6 +21,7 @@ from windlass.observe.callbacks import CallbackOptions, sinks_of
 from windlass.options.parse import merge_options
 from windlass.options.signature import show_options
 from windlass.output.options import OutputOptions
+from windlass.policies.daemon.options import DaemonOptions
 
 if TYPE_CHECKING:
     from windlass.engine.keyword_lists import take_loop_options
@@ -95,6 +98,15 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
     """Run the loop with these options, as the function of this name does."""
     prepared = prepare_loop(typed, door)
     run, transcript = prepared.run, OutputOptions.read(prepared.values).transcript
+    resume_path = DaemonOptions.read(prepared.values).resume_path
+    if resume_path is not None:
+        messages = () if prompt is None else parse_run_prompt(prompt, run.session_id)
+        # Loaded by name: most loops are no daemons.
+        module = import_module("windlass.agents.daemon_start")
+        resumed: Start = await module.resume_from_file(
+            prepared.request, resume_path, run.session_id, messages
+        )
+        return await prepared.drive(resumed, result)
     begun = await driver.start(
         prepared.request,
         parse_run_input(prompt, run.messages, transcript, run.session_id, door),

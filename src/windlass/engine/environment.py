@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, Token, copy_context
@@ -111,6 +111,8 @@ class Environment:
         if budget is not None and budget.per is not None:
             self.ledger.period = Period(budget.per, lambda: self.store)
         self.lingering: set[asyncio.Task[None]] = set()
+        # park what runs in the background, before the store is closed
+        self.closers: set[Callable[[], Awaitable[None]]] = set()
         _living.add(self)
 
     # ----------------------------------------------------------------- what it is made of, lazily
@@ -411,6 +413,8 @@ class Environment:
     async def aclose(self) -> None:
         """Close the store and the threads."""
         inside = self._inside
+        for close in list(self.closers):
+            await close()
         if self.lingering:
             await asyncio.wait(self.lingering, timeout=1.0)
         if self._inside > inside:

@@ -152,7 +152,9 @@ def add_user_policies(ctx: BuildContext) -> Policies:
 
 #: Every behaviour, in order.
 FEATURES: Final[tuple[Feature | Part, ...]] = (
-    # first: nothing overrules a budget
+    # before all: it waits before a turn begins, and writes its snapshot when all others have ended
+    Feature("policies.daemon"),
+    # first of those that decide: nothing overrules a budget
     Feature("policies.budget", _limits_spending, only_with=("budget", "token_budget")),
     # before all who look at a call: what the lists deny need not be asked about
     Feature("policies.permissions"),
@@ -201,6 +203,8 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue", ("prompts",)),
     # before the closing answer, for what ends runs in reverse: it reads that answer too
     Feature("policies.guardrails"),
+    # after all who must agree to an end: it is idle where a run would have ended
+    Feature("policies.daemon", function="build_idle"),
     Feature("policies.closing_answer"),
     Feature("policies.quoted_calls", _reads_text_calls, is_shared=True),
     # last: after_tool runs in reverse, so it cuts first

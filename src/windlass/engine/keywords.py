@@ -176,19 +176,23 @@ class LoopOptions(TypedDict, total=False):
     compact_threshold: int | None
     compaction: str | bool | JsonObject | Compaction | None
     consent: Callable[..., object] | None
+    consolidate_on_idle: bool
     context_callback: Callable[..., object] | None
     context_filter: Callable[..., object] | None
     context_strategy: JsonObject | SlidingWindow | Summarize | CustomStrategy | None
     conversation_id: str | None
+    daemon: bool
     deps: object
     done_judge: bool | JsonObject | DoneJudge | None
     done_sentinel: str | None
     dry_run: bool | Literal["plan"] | JsonObject | ToolLayer | None
     eager_tools: bool
+    event_queue_capacity: int | None
     fetch: JsonObject | Fetch | None
     frequency_penalty: float | None
     handoff_sink: Callable[..., object] | None
     headers: Mapping[str, str | Secret] | None
+    idle_watchdog_attempts: int | None
     input_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     interleaved_thinking: bool | None
     iteration_budget: str | JsonObject | IterationBudget | None
@@ -225,6 +229,7 @@ class LoopOptions(TypedDict, total=False):
     on_session_start: Callable[..., object] | str | Reminder | JsonObject | Sequence[object] | None
     output_guardrails: Sequence[Callable[..., object]] | Callable[..., object]
     permissions: JsonObject | Permissions | None
+    persist_path: str | os.PathLike[str] | None
     persistent: bool
     plan: str | EffectPlan | None
     policies: Sequence[Policy[Any]]
@@ -246,6 +251,7 @@ class LoopOptions(TypedDict, total=False):
     request_id: str | None
     require_successful_tools: Sequence[str | Sequence[str]] | None
     response_format: Literal["text", "json"] | None
+    resume_path: str | os.PathLike[str] | None
     run_id: str | None
     sandbox: Literal["workspace", "isolated", "none"] | JsonObject | Sandbox | None
     schema: object
@@ -290,6 +296,8 @@ class LoopOptions(TypedDict, total=False):
     turn_policy: JsonObject | TurnPolicy | None
     verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
     verify_completion_judge: bool | JsonObject | CompletionJudge | None
+    wake_interval_ms: int | None
+    watch_paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
     working_files: str | Sequence[str]
     workspace: str | os.PathLike[str] | None
 

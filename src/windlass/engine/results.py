@@ -369,6 +369,8 @@ class RunResult:
         adaptive_budget: RecordDict
         checks: list[JsonObject]
         completion_judge: RecordDict
+        daemon_snapshot_path: str | None
+        daemon_state: str
         done_judge: RecordDict
         missing_required_tools: list[str]
         repeated_tool_calls: int

@@ -45,7 +45,16 @@ Visibility: TypeAlias = Literal["public", "internal", "private"]
 Transcript: TypeAlias = dict[str, Any]
 
 # Notes by name, and their keys in the transcript.
-NOTED_KINDS = frozenset({"plan", "transcript_archive", "transcript_abandon", "thinking_summary"})
+NOTED_KINDS = frozenset(
+    {
+        "agent_await_resumption",
+        "daemon_wake",
+        "plan",
+        "thinking_summary",
+        "transcript_abandon",
+        "transcript_archive",
+    }
+)
 
 
 def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:

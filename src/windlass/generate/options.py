@@ -20,6 +20,14 @@ REPLACED: Final = {
     "max_concurrent_tools": "tool_parallelism",
     "messages": "the input itself",
     "persistent": "nothing",
+    "daemon": "nothing",
+    "persist_path": "nothing",
+    "resume_path": "nothing",
+    "wake_interval_ms": "nothing",
+    "watch_paths": "nothing",
+    "consolidate_on_idle": "nothing",
+    "idle_watchdog_attempts": "nothing",
+    "event_queue_capacity": "nothing",
 }
 
 

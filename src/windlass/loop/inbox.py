@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 from windlass.errors import ConfigError
 from windlass.events import InboxTaken
 from windlass.events.policy import Reminder
@@ -64,3 +67,24 @@ def hear_item(run: Run, item: InboxItem) -> None:
     take_item(run, item)
     if item.payload:
         run.hear(Message("user", (Text(str(item.payload)),), item.kind))
+
+
+async def wait_for_mail(run: Run, seconds: float | None) -> bool:
+    """Wait until something is posted to the session, or so long; return whether it was."""
+    journal, arrived = run.journal, asyncio.Event()
+    before = journal.on_mail
+
+    def on_mail() -> None:
+        if before is not None:
+            before()
+        arrived.set()
+
+    journal.on_mail = on_mail
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await arrived.wait()
+    finally:
+        if journal.on_mail is on_mail:
+            journal.on_mail = before
+    return arrived.is_set()

@@ -23,6 +23,7 @@ from windlass.options.checks import boolean, number, optional, text, texts, word
 from windlass.options.group import Alias, Option, OptionGroup, OptionStruct, Values, struct
 from windlass.options.prompts import Prompts, Words, choose_prompt, override, text_of, words_of
 from windlass.policies.build import BuildContext, Mode, Policies
+from windlass.policies.daemon.options import DaemonOptions
 from windlass.policies.facts import missing, tally
 
 SENTINEL = "##DONE##"
@@ -200,6 +201,7 @@ def build(ctx: BuildContext) -> Policies:
         stop_after=frozenset(stop_after or ()),
         required=required,
         shape=shape,
+        is_daemon=DaemonOptions.read(ctx.values).daemon,
     )
     return (policy,)
 
@@ -219,8 +221,10 @@ class Completion(Policy[None]):
         stop_after: frozenset[str] = frozenset(),
         required: tuple[tuple[str, ...], ...] = (),
         shape: TurnPolicy | None = None,
+        is_daemon: bool = False,
     ) -> None:
         self.mode: Mode = mode
+        self.nudges_text = loop_until_done and not is_daemon  # a daemon becomes idle instead
         self.loop_until_done, self.sentinel = loop_until_done, sentinel
         self.max_nudges = max_nudges
         self.stop_after, self.required = stop_after, required
@@ -244,7 +248,7 @@ class Completion(Policy[None]):
                 return Finish("natural")
         if self.required and not missing(self.required, run):
             return Finish("required_tools_satisfied")
-        return KeepGoing("not done") if self.loop_until_done else Finish("natural")
+        return KeepGoing("not done") if self.nudges_text else Finish("natural")
 
     async def before_turn(self, run: Run) -> Stop | None:
         turn, counted = run.turn, tally(run)
@@ -252,7 +256,7 @@ class Completion(Policy[None]):
             return None
         talked = counted.talked
         must_act = talked > 0 and self._must_act(run)
-        nudges = self.loop_until_done or must_act
+        nudges = self.nudges_text or must_act
         if nudges and talked > self.max_nudges:
             if not counted.stuck:
                 run.note(LoopStuck(talked - 1))

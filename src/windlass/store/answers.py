@@ -1,6 +1,6 @@
-"""The first answer to a question counts: a second one is refused when it is stored.
+"""Checks of what is posted: the first answer to a question counts, and a queue may be full.
 
-Every store looks here in the transaction that stores an answer. The journal is the record: an answer
+Every store looks here in the transaction that stores an answer or an event. The journal is the record: an answer
 is in the inbox until a run takes it, and in the journal from then on.
 """
 
@@ -13,7 +13,9 @@ from windlass.errors import AlreadyAnswered
 from windlass.events import InboxTaken, JournalEntry, Replied, ToolDecided
 from windlass.json_types import JsonObject, is_object
 from windlass.store.base import InboxItem, InboxKind
+from windlass.store.daemon_events import EVENT, EventCheck
 
+CHECKED: frozenset[InboxKind] = frozenset({"decision", "event"})  # kinds that have a check
 HOST = "the host"  # the name of who answered, where none is given
 DISCARDED = "discarded"  # the state of a question that can no longer be answered
 DISCARD_RULE = "on_pending=discard"  # of the decision that says so
@@ -52,6 +54,9 @@ class AnswerCheck:
                 return True
         return False
 
+    def finish(self) -> None:
+        """Do nothing: a question that nobody asked is refused elsewhere."""
+
     def _compare(self, given: Mapping[str, Any]) -> None:
         for call_id, answer in given.items():
             if call_id not in self._open:
@@ -63,8 +68,10 @@ class AnswerCheck:
 
 def check_for(
     kind: InboxKind, payload: object, inbox: Iterable[InboxItem] | None = None
-) -> AnswerCheck | None:
+) -> AnswerCheck | EventCheck | None:
     """Build the check that a post of this kind needs; None for most kinds."""
+    if kind == EVENT:
+        return EventCheck(payload if is_object(payload) else {}, inbox or ())
     if kind != "decision" or not is_object(payload) or not payload:
         return None
     return AnswerCheck(payload, inbox or ())

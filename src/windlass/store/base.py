@@ -34,6 +34,7 @@ InboxKind: TypeAlias = Literal[
     "resume",  # what wakes a parked run; payload is a message, or nothing
     "decision",  # {call_id: {"action": "allow" | "deny", "ask": …, "by": …, "reason": …}}
     "result",  # {call_id: value} for a call that the host runs
+    "event",  # {"number": …, "event": {…}} for a daemon, when it is idle
     "memory",  # {policy: …, …}: an edit of what that policy remembers of the session
 ]
 

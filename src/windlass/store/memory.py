@@ -25,7 +25,7 @@ from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store import seals
-from windlass.store.answers import check_for
+from windlass.store.answers import CHECKED, check_for
 from windlass.store.base import (
     Head,
     InboxItem,
@@ -378,19 +378,19 @@ class MemoryStore:
         written.encode_value(payload, "a posted item")
         seams.point("inbox.before_post")
         item = InboxItem(seams.new_id("mail"), kind, payload, seams.now())
-        if kind == "decision":
-            self._post_answer(session, item)
+        if kind in CHECKED:
+            self._post_checked(session, item)
         else:
             session.post(item)
         seams.point("inbox.after_post")
         return item.id
 
-    def _post_answer(self, session: MemoryJournal, item: InboxItem) -> None:
-        """Post an answer unless there is one; several threads may try at once."""
+    def _post_checked(self, session: MemoryJournal, item: InboxItem) -> None:
+        """Post an item that a check lets pass; several threads may try at once."""
         with self._answering:
-            check = check_for("decision", item.payload, session.waiting())
-            if check is not None:
-                check.read(session.entries)
+            check = check_for(item.kind, item.payload, session.waiting())
+            if check is not None and not check.read(session.entries):
+                check.finish()
             session.post(item)
 
     async def inbox(self, session_id: str) -> list[InboxItem]:

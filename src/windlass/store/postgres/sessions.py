@@ -13,7 +13,7 @@ from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store import holder as holders
 from windlass.store import seals
-from windlass.store.answers import check_for
+from windlass.store.answers import CHECKED, check_for
 from windlass.store.base import InboxKind
 from windlass.store.model_calls import (
     RESERVED,
@@ -322,8 +322,8 @@ async def post(
     connection: Connection, session_id: str, item: tuple[str, InboxKind, bytes, float]
 ) -> int:
     """Post an item and notify listeners; return the session's number."""
-    if item[1] == "decision":
-        await _check_unanswered(connection, session_id, item[2])
+    if item[1] in CHECKED:
+        await _check_post(connection, session_id, item[1], item[2])
     sid = await connection.fetchval(
         # the session stays as long as this takes, and its writer is not held up
         "WITH s AS (SELECT sid FROM windlass_sessions WHERE id = $1 FOR KEY SHARE)"
@@ -338,22 +338,25 @@ async def post(
     return sid
 
 
-async def _check_unanswered(connection: Connection, session_id: str, data: bytes) -> None:
-    """Refuse a second answer to a question.
+async def _check_post(
+    connection: Connection, session_id: str, kind: InboxKind, data: bytes
+) -> None:
+    """Refuse a second answer to a question, or an event for a full queue.
 
-    Whoever answers, and the writer who takes an answer, change or lock the session's row: one after
+    Whoever posts one, and the writer who takes an answer, change or lock the session's row: one after
     the other, and each statement sees what was committed before it.
     """
     await connection.execute(
         "SELECT 1 FROM windlass_sessions WHERE id = $1 FOR UPDATE", plain(session_id)
     )
     waiting = await inbox(connection, session_id)
-    check = check_for("decision", msgspec.json.decode(data), waiting)
+    check = check_for(kind, msgspec.json.decode(data), waiting)
     if check is None:
         return
     async for row in backwards(connection, session_id):
         if check.read(written.decode(row.payload, session_id, row.seq)):
             return
+    check.finish()
 
 
 async def remove(connection: Connection, where: str, value: object, but: set[str]) -> list[str]:

@@ -18,7 +18,7 @@ from windlass.events import JournalEntry, ToolResulted
 from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
 from windlass.store import codec as written
-from windlass.store.answers import check_for
+from windlass.store.answers import CHECKED, check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo, find_result
 from windlass.store.model_calls import (
     ModelCall,
@@ -171,8 +171,8 @@ class SqliteStore(ServedStore):
 
         def work(db: sqlite3.Connection) -> str:
             sid = sqlite_queries.find(db, session_id)[0]
-            if kind == "decision":
-                _check_unanswered(db, session_id, payload)
+            if kind in CHECKED:
+                _check_post(db, session_id, kind, payload)
             db.execute(
                 "INSERT INTO windlass_inbox (sid, id, kind, payload, at) VALUES (?, ?, ?, ?, ?)",
                 (sid, item_id, kind, data, at),
@@ -340,14 +340,15 @@ def _nothing(_db: sqlite3.Connection) -> None:
     """Do nothing: the writer connects and creates the tables."""
 
 
-def _check_unanswered(db: sqlite3.Connection, session_id: str, payload: object) -> None:
-    """Refuse a second answer to a question; no other writer can interfere."""
-    check = check_for("decision", payload, sqlite_queries.inbox(db, session_id))
+def _check_post(db: sqlite3.Connection, session_id: str, kind: InboxKind, payload: object) -> None:
+    """Refuse a second answer, or an event for a full queue; no other writer can interfere."""
+    check = check_for(kind, payload, sqlite_queries.inbox(db, session_id))
     if check is None:
         return
     for row in sqlite_queries.backwards(db, session_id):
         if check.read(written.decode(row.payload, session_id, row.seq)):
             return
+    check.finish()
 
 
 def _entries(db: sqlite3.Connection, session_id: str) -> list[JournalEntry]:

@@ -1,0 +1,1 @@
+"""Daemons: loops that become idle where others end, and wake up when something happens."""
