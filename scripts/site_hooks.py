@@ -25,6 +25,7 @@ TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
     ("attempts", "Typed answers in attempts", "attempts"),
     ("chat", "Chat", "chat"),
+    ("daemons", "Daemons", "daemons"),
     ("simulated-users", "Simulated users", "simulated_users"),
     ("tools", "Tools", "tools"),
     ("toolbox", "Toolbox: built-in tools", "toolbox"),

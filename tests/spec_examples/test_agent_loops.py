@@ -471,3 +471,25 @@ async def test_simulated_user_as_post_turn_callback():
         },
     )
     assert (result.status, result.stop_reason) == ("done", "simulated_user_stop")
+
+
+async def test_daemon_wrappers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    async with w.Runtime(store="memory:", environ={}):
+        daemon = await w.daemon_spawn(
+            {
+                "name": "reviewer",
+                "task": "Watch for trigger events and summarize the latest change.",
+                "system": "You are a careful reviewer.",
+                "provider": "mock",
+                "persist_path": ".windlass/daemons/reviewer",
+                "event_queue_capacity": 256,
+            }
+        )
+        await w.daemon_trigger(daemon, {"kind": "file_changed", "path": "src/lib.rs"})
+        snap = await w.daemon_snapshot(daemon)
+        assert snap.pending_event_count == 1
+        await w.daemon_stop(daemon)
+        resumed = await w.daemon_resume(".windlass/daemons/reviewer")
+        assert (resumed.name, resumed.session_id) == (daemon.name, daemon.session_id)
+        await w.daemon_stop(resumed)

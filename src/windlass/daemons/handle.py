@@ -40,6 +40,11 @@ class DaemonHandle:
     In another process the name of the daemon is as good, as long as the store is the same.
     """
 
+    name: str
+    session_id: str
+    persist_path: str | None
+    """The file of its snapshots, if there is one."""
+
     def __init__(
         self, name: str, session_id: str, persist_path: str | None, scope: SessionScope
     ) -> None:
