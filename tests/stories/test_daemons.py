@@ -13,6 +13,7 @@ import windlass as w
 from tests.stories.helpers import kept, said
 from windlass import seams
 from windlass.events import Noted
+from windlass.json_types import as_object
 from windlass.testing import call, scripted
 from windlass.testing.virtual_time import run_virtual
 
@@ -24,7 +25,7 @@ async def look(what: str) -> str:
 
 
 def notes(entries: Any, name: str) -> list[dict[str, Any]]:
-    return [e.data for e in entries if type(e) is Noted and e.name == name]
+    return [as_object(e.data) for e in entries if type(e) is Noted and e.name == name]
 
 
 def wakes(out: w.LoopResult) -> list[str]:

@@ -25,8 +25,8 @@ def take_mail(run: Run) -> Stop | Suspend | None:
     """Take what was posted to the session; follow-ups stay until the run would have stopped."""
     for item in list(run.journal.mail):
         match item.kind:
-            case "follow_up" | "memory":
-                continue  # the second kind is for the policy that it names
+            case "follow_up" | "event" | "memory":
+                continue  # events are for a daemon that is idle, memory is for the policy that it names
             case "steer" | "resume":
                 hear_item(run, item)
             case "remind":
