@@ -24,7 +24,7 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-mcp test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox prove-search
+.PHONY: help demo demo-mcp test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox prove-search prove-trees
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -48,6 +48,7 @@ help:
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make prove-sandbox  10,000 hostile paths, 200 hostile commands and addresses, runs ended at every step; writes bench/SANDBOX.md"
 	@echo "make prove-search  200 hostile patterns, random trees with and without ripgrep, 50,000 files; writes bench/SEARCH.md"
+	@echo "make prove-trees  500 generated trees of agents, their sums and budgets; writes bench/TREES.md"
 	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make docs        build the site of the documentation into site/; needs no network"
@@ -122,6 +123,9 @@ prove-projects: $(VENV)/.dev
 
 prove-sandbox: $(VENV)/.dev
 	$(BIN)/python -m tests.toolbox.sandbox_proof > bench/SANDBOX.md
+
+prove-trees: $(VENV)/.dev
+	$(BIN)/python -m tests.loop.agent_trees 500 > bench/TREES.md
 
 prove-search: $(VENV)/.dev
 	$(BIN)/python -m tests.toolbox.search.proof > bench/SEARCH.md

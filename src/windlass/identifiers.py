@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from windlass.errors import ConfigError, safe_repr
 
@@ -69,12 +69,6 @@ def child_session_id(session_id: str, call_id: str) -> str:
     if len(plain) > _CALL_LONGEST or plain.endswith("."):
         plain = "~" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:32]
     return f"{session_id}.{plain}"
-
-
-def call_of_child(session_id: str, child_id: str) -> str | None:
-    """Return the id of the call that began a child's session, or None."""
-    prefix = f"{session_id}."
-    return unquote(child_id.removeprefix(prefix)) if child_id.startswith(prefix) else None
 
 
 class CallIndex:

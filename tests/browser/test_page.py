@@ -234,8 +234,8 @@ async def test_a_called_agent_keeps_to_the_axis(browser: Browser, tmp_path: Path
     child = picture_of("orders.c", inner)
     file = tmp_path / "run.html"
     nested = picture_of("orders", rows, {called.call_id: child})
-    call = next(bar for bar in nested.bars() if bar.child is not None)
-    for bar in call.child.bars():  # as long as the call itself
+    call = next(bar for bar in nested.bars() if bar.children)
+    for bar in call.children[0].bars():  # as long as the call itself
         bar.start, bar.end = call.start, call.end
     file.write_text(page(nested), "utf-8")
     shown = await browser.open(file)

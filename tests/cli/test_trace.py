@@ -377,6 +377,38 @@ def test_a_session_that_never_ran(windlass, project: Path):
     assert "never run" in windlass("trace", "empty", "--store", "a.db", "--run", "1", code=2).stderr
 
 
+def test_trace_counts_tasks_of_a_tool_and_a_user_who_is_asked_after_a_turn(windlass, project: Path):
+    worker = w.Agent(scripted(then="did it"), name="worker")
+
+    @w.tool
+    async def spread(ctx: w.ToolContext[None]) -> str:
+        """Spread."""
+        return str(len((await w.fan_out(worker, ["a", "b"], parent=ctx)).outputs))
+
+    async def work() -> w.AgentResult[str]:
+        said = scripted("Blue.", call("end_conversation", reason="done"))
+        user = w.agentic_user("a painted door", None, None, said)
+        after = w.simulated_user_post_turn(user)
+        model = scripted(call("spread"), "Which colour?", "Painted. Anything else?", "Bye.")
+        boss = w.Agent(model, tools=[spread], post_turn_callback=after)
+        async with w.Runtime(store=str(project / "a.db")):
+            fork = await boss.run("go", session_id="boss")
+            await w.agent_session_fork("boss", "boss.2")  # named like a child, and none
+            return fork
+
+    out = asyncio.run(work())
+    assert len(out.children) >= 3
+    data = json.loads(windlass("trace", "boss", "--store", "a.db", "--json").stdout)
+    usage = data["totals"]["usage"]
+    assert usage["input_tokens"] + usage["output_tokens"] == out.usage.total_tokens
+    bars = [bar for run in data["runs"] for turn in run["turns"] for bar in turn["bars"]]
+    names = {bar["name"]: len(bar["children"]) for bar in bars if bar.get("children")}
+    assert names["spread"] == 2 and len(names) == 2
+    drawn = windlass("trace", "boss", "--store", "a.db").stdout
+    assert drawn.count("run 1: worker, done") == 2
+    assert "worker" in windlass("trace", "boss", "--store", "a.db", "--html", "-").stdout
+
+
 def test_a_called_agent_is_drawn_below_its_call(windlass, project: Path):
     async def work() -> None:
         inner = w.Agent(scripted("looked it up"), name="helper")
@@ -393,7 +425,11 @@ def test_a_called_agent_is_drawn_below_its_call(windlass, project: Path):
     assert "called by boss" in child
     data = json.loads(windlass("trace", "boss", "--store", "a.db", "--json").stdout)
     nested = [
-        b["child"] for r in data["runs"] for t in r["turns"] for b in t["bars"] if "child" in b
+        b["children"][0]
+        for r in data["runs"]
+        for t in r["turns"]
+        for b in t["bars"]
+        if "children" in b
     ]
     assert nested[0]["session_id"] == "boss.call_1"
     assert data["totals"]["model_calls"] == 3

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import windlass as w
 from windlass.cli.main import cli
 from windlass.errors import ConfigError
-from windlass.identifiers import call_of_child, check_identifier, child_session_id, to_title
+from windlass.identifiers import CallIndex, check_identifier, child_session_id, to_title
 from windlass.messages import ToolCall
 from windlass.store import open_store
 from windlass.testing import scripted
@@ -92,7 +92,7 @@ async def test_the_session_of_an_agent_that_a_call_asked_has_a_plain_id(call_id)
     [child] = [info.id for info in await store.sessions() if info.parent_id == "s"]
     assert child == child_session_id("s", call_id) == check_identifier(child, "session_id")
     if len(call_id) < 100 and not call_id.endswith("."):
-        assert call_of_child("s", child) == call_id
+        assert CallIndex("s", [call_id]).find(child) == call_id
 
 
 @pytest.mark.parametrize("name", [name for name in ODD if name])

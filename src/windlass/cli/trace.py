@@ -14,8 +14,9 @@ from windlass.cli.options import json_option, store_option
 from windlass.cli.store_location import on_session
 from windlass.cli.text import clean
 from windlass.errors import ConfigError
+from windlass.events import JournalEntry, Replied, RunStarted
 from windlass.files import open_private
-from windlass.identifiers import call_of_child
+from windlass.identifiers import CallIndex, child_session_id
 from windlass.store.codec import decode
 from windlass.trace.build import Append, picture_of
 from windlass.trace.html import page
@@ -87,24 +88,40 @@ async def read_picture(store: Store, session_id: str) -> Picture:
     return await _read(store, session_id, await store.sessions(), DEPTH)
 
 
+def _find_called(
+    session_id: str, entries: Sequence[JournalEntry], below: Sequence[str]
+) -> dict[str, str]:
+    """Find the sessions that work for this one, each with its call; an empty id where it has none."""
+    replies = [entry for entry in entries if isinstance(entry, Replied)]
+    calls = CallIndex(session_id, [one.id for e in replies for one in e.message.tool_calls])
+    runs = [
+        child_session_id(session_id, entry.run_id) + "."
+        for entry in entries
+        if isinstance(entry, RunStarted)
+    ]
+    found: dict[str, str] = {}
+    for child_id in sorted(below, key=lambda one: (len(one), one)):
+        call_id = calls.find(child_id)
+        if call_id is None and child_id.startswith(tuple(runs)):
+            call_id = ""
+        if call_id is not None:
+            found[child_id] = call_id
+    return found
+
+
 async def _read(store: Store, session_id: str, infos: Sequence[SessionInfo], depth: int) -> Picture:
     rows = [
         Append(row.at, decode(row.payload, session_id, row.seq))
         for row in await store.rows(session_id)
     ]
-    called = {
-        call_id: info.id
-        for info in infos
-        if info.parent_id == session_id
-        and (call_id := call_of_child(session_id, info.id)) is not None
-    }
-    children: dict[str, Picture] = {}
+    below = [info.id for info in infos if info.parent_id == session_id]
+    called = _find_called(session_id, [entry for row in rows for entry in row.entries], below)
+    children: dict[str, list[Picture]] = {}
     if depth > 0:
-        for call_id, child_id in called.items():
-            children[call_id] = await _read(store, child_id, infos, depth - 1)
-    forks = tuple(
-        info.id for info in infos if info.parent_id == session_id and info.id not in called.values()
-    )
+        for child_id, call_id in called.items():
+            picture = await _read(store, child_id, infos, depth - 1)
+            children.setdefault(call_id, []).append(picture)
+    forks = tuple([one for one in below if one not in called])
     return picture_of(session_id, rows, children, forks=forks)
 
 

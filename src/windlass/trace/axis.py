@@ -98,8 +98,8 @@ def _spans(part: Part) -> Iterable[tuple[float, float]]:
         yield (turn.start, turn.start)
         for bar in turn.bars:
             yield (bar.start, bar.end)
-            if bar.child is not None:
-                yield from _below(bar.child)
+            for child in bar.children:
+                yield from _below(child)
         for mark in turn.marks:
             yield (mark.at, mark.at)
 

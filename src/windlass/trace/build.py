@@ -51,11 +51,14 @@ class Append(NamedTuple):
 def picture_of(
     session_id: str,
     rows: Sequence[Append],
-    children: Mapping[str, Picture] | None = None,
+    children: Mapping[str, Sequence[Picture]] | None = None,
     *,
     forks: tuple[str, ...] = (),
 ) -> Picture:
-    """Build the trace of a session; `children` are those of called agents, by call id."""
+    """Build the trace of a session; `children` are those of called agents, by call id.
+
+    Those of no call, such as simulated users that are asked after a turn, are under the empty id.
+    """
     reader = _Reader(session_id, children or {})
     for row in rows:
         reader.take(row)
@@ -65,7 +68,7 @@ def picture_of(
 class _Reader:
     """One pass over the rows. Times are epoch seconds until the end."""
 
-    def __init__(self, session_id: str, children: Mapping[str, Picture]) -> None:
+    def __init__(self, session_id: str, children: Mapping[str, Sequence[Picture]]) -> None:
         self.session_id, self.children = session_id, children
         self.opened: SessionOpened | None = None
         self.parts: list[Part] = []
@@ -245,7 +248,7 @@ class _Reader:
             eager=intent is not None and intent.eager,
             arguments=arguments,
             answer=entry.result.text if entry is not None else "",
-            child=self.children.get(call_id),
+            children=tuple(self.children.get(call_id, ())),
             traceback=(entry.traceback or "") if entry is not None else "",
         )
 
@@ -262,6 +265,16 @@ class _Reader:
             self._add(self._tool_bar(call_id, intent.tool, when, when, OPEN, begun, None))
         self.begun.clear()
 
+    def _add_aside(self, child: Picture) -> None:
+        """Add the bar of a run that worked for this one without a call, in the turn of its time."""
+        turns = [turn for part in self.parts for turn in part.turns]
+        begun = [turn for turn in turns if turn.start <= child.zero] or turns[:1]
+        if begun:
+            name = next((part.name for part in child.parts if part.name), "agent")
+            end = child.zero + max([part.end for part in child.parts], default=0.0)
+            bar = Bar("aside", name, child.zero, end, self.number, purpose=name, children=(child,))
+            begun[-1].bars.append(bar)
+
     def _add(self, bar: Bar) -> None:
         turn = self._turns()[-1]
         turn.bars.append(bar)
@@ -274,6 +287,8 @@ class _Reader:
     def finish(self, forks: tuple[str, ...]) -> Picture:
         """Put everything on one axis that begins at zero."""
         self._add_open_bars()
+        for child in self.children.get("", ()):
+            self._add_aside(child)
         zero = min((start for part in self.parts for start in _starts(part)), default=self.cursor)
         for part in self.parts:
             for turn in part.turns:
@@ -301,8 +316,8 @@ def _shift(turn: Turn, zero: float) -> None:
     turn.start -= zero
     for bar in turn.bars:
         bar.start, bar.end = bar.start - zero, bar.end - zero
-        if bar.child is not None:
-            shift(bar.child, bar.child.zero - zero)
+        for child in bar.children:
+            shift(child, child.zero - zero)
             bar.end = max(bar.end, bar.start)
     for mark in turn.marks:
         mark.at -= zero
@@ -321,8 +336,8 @@ def shift(picture: Picture, seconds: float) -> None:
                 mark.at += seconds
             for bar in turn.bars:
                 bar.start, bar.end = bar.start + seconds, bar.end + seconds
-                if bar.child is not None:
-                    shift(bar.child, seconds)
+                for child in bar.children:
+                    shift(child, seconds)
 
 
 def _seconds(entry: JournalEntry) -> float:

@@ -198,9 +198,9 @@ class _Cutter:
         ):
             if value:
                 data[key] = value
-        if bar.child is not None:
-            data["child"] = [self._part(part) for part in bar.child.parts]
-            data["childId"] = bar.child.session_id
+        if bar.children:
+            data["child"] = [self._part(part) for child in bar.children for part in child.parts]
+            data["childId"] = ", ".join([child.session_id for child in bar.children])
         return data
 
     def _mark(self, mark: Mark) -> JsonObject:

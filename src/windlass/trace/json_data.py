@@ -49,10 +49,10 @@ def _turn(turn: Turn) -> JsonObject:
 
 
 def _bar(bar: Bar) -> JsonObject:
-    facts = {name: getattr(bar, name) for name in bar.__struct_fields__ if name != "child"}
+    facts = {name: getattr(bar, name) for name in bar.__struct_fields__ if name != "children"}
     facts["usage"] = msgspec.to_builtins(bar.usage)
-    if bar.child is not None:
-        facts["child"] = as_data(bar.child)
+    if bar.children:
+        facts["children"] = [as_data(child) for child in bar.children]
     return facts
 
 

@@ -41,7 +41,7 @@ class Bar(msgspec.Struct):
     answer: str = ""
     thought: str = ""
     asks: tuple[str, ...] = ()  # names of the tools a reply asks for
-    child: Picture | None = None
+    children: tuple[Picture, ...] = ()  # sessions of agents that the call handed work to
     traceback: str = ""  # of what a tool raised
 
     @property
@@ -88,7 +88,7 @@ class Turn(msgspec.Struct):
     @property
     def notable(self) -> bool:
         """Whether there is more to see than calls that went well."""
-        return any(bar.failed or bar.child for bar in self.bars) or any(
+        return any(bar.failed or bar.children for bar in self.bars) or any(
             mark.kind not in ("verdict", "said") for mark in self.marks
         )
 
@@ -134,8 +134,8 @@ class Picture(msgspec.Struct):
             for turn in part.turns:
                 for bar in turn.bars:
                     yield bar
-                    if nested and bar.child is not None:
-                        yield from bar.child.bars(nested=True)
+                    for child in bar.children if nested else ():
+                        yield from child.bars(nested=True)
 
     def marks(self) -> Iterator[Mark]:
         """Yield every mark."""

@@ -242,8 +242,8 @@ def _turn(easel: _Easel, turn: Turn, indent: str) -> Iterator[Line]:
             yield easel.bar(easel.label(indent, head, name), thing)
             if thing.traceback:
                 yield from easel.explain(_last_lines(thing.traceback, easel))
-            if thing.child is not None:
-                yield from _child(easel, thing.child, indent)
+            for child in thing.children:
+                yield from _child(easel, child, indent)
         head = ""
     if not things:
         yield ((f"{indent}{head}", ""),)
