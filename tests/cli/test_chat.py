@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+from windlass.chat.loop import ChatLoop
+from windlass.cli.chat import command as chat_command
+
 MOCK = ("--provider", "mock")
 
 
@@ -58,3 +61,45 @@ def test_a_chat_nobody_spoke_in_leaves_nothing(windlass, project):
 def test_piped_it_ends_as_its_last_turn_did(windlass):
     done = windlass("chat", *MOCK, "--max-cost", "0", input="hi\n", code=1)
     assert "budget_exhausted" in done.stderr
+
+
+def test_chat_lists_its_tools_and_undoes_the_newest_effect(windlass, module, project):
+    module(
+        "purse",
+        """
+        from pathlib import Path
+
+        async def unpay(args, result, ctx):
+            Path("paid.txt").write_text("back")
+            return f"got {args['cents']}"
+
+        @w.tool(undo=unpay)
+        async def pay(cents: int) -> str:
+            '''Pay.'''
+            Path("paid.txt").write_text("paid")
+            return "paid"
+
+        w.llm_mock(tool_calls=[{"name": "pay", "arguments": {"cents": 5}}])
+        w.llm_mock(text="Paid.")
+    """,
+    )
+    lines = "/undo\npay\n/tools\n/undo\n/UNDO now\n"
+    done = windlass("chat", *MOCK, "-t", "purse:pay", "--session", "s", input=lines)
+    said = done.stderr
+    assert "nothing was done yet" in said and "  pay  Pay." in said
+    assert "undone: pay(" in said and "there is nothing that can be undone" in said
+    assert (project / "paid.txt").read_text() == "back"
+    assert "has no tools" in windlass("chat", *MOCK, input="/tools\n").stderr
+
+
+def test_chat_runs_on_the_loop_of_agent_chat_loop(windlass, monkeypatch):
+    seen: list[object] = []
+
+    class Noted(ChatLoop[object]):
+        async def run(self, max_turns: int | None = None) -> str:
+            seen.append(self)
+            return await super().run(max_turns)
+
+    monkeypatch.setattr(chat_command, "ChatLoop", Noted)
+    done = windlass("chat", *MOCK, input="hi\n/a\npasted\n")
+    assert len(seen) == 1 and "Mock reply to: hi" in done.stdout

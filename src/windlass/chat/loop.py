@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from windlass import seams
 from windlass.agents.agent_loop import prepare_loop, run_loop
@@ -36,9 +36,59 @@ _CLOSED: Final = "chat_closed"  # in the journal: why the chat ended
 _PER_TURN: Final = ("messages", "transcript", "run_id")
 _OPEN_ENDS: Final = ("suspended", "cancelled", "cancelling")
 
+Result = TypeVar("Result")
 OnUserInput: TypeAlias = Callable[[JsonObject], Any | Awaitable[Any]]
 OnModelTurn: TypeAlias = Callable[[LoopResult, JsonObject], Any | Awaitable[Any]]
 Show: TypeAlias = Callable[[str], object]
+
+
+class ChatTurns(Protocol[Result]):
+    """How a chat runs its turns; `ChatLoop` asks for each of them."""
+
+    async def go_on(self) -> Result | None:
+        """Finish a turn that was interrupted or that nobody has seen; None if there is none."""
+        ...
+
+    async def send(self, message: Any, /) -> Result:
+        """Run the turn of a message."""
+        ...
+
+    async def take(self, result: Result, /) -> str | None:
+        """Deal with a turn that has ended; return why the chat ends, or None if it goes on."""
+        ...
+
+
+class ChatLoop(Generic[Result]):
+    """The loop of every chat: an input, a turn, an input, a turn, until somebody ends it.
+
+    `agent_chat_loop` and `windlass chat` run on it. `ask` returns what `on_user_input` may answer.
+    """
+
+    def __init__(
+        self, turns: ChatTurns[Result], ask: Callable[[], Any], show: Show | None = print
+    ) -> None:
+        self._turns, self._ask, self._show = turns, ask, show
+
+    async def run(self, max_turns: int | None = None) -> str:
+        """Chat until somebody ends it, or after so many turns; return the reason."""
+        count, reason = 0, None
+        unseen = await self._turns.go_on()
+        if unseen is not None:
+            count, reason = 1, await self._turns.take(unseen)
+        while reason is None:
+            if max_turns is not None and count >= max_turns:
+                return "max_turns"
+            match parse_input(await _resolve(self._ask())):
+                case Exit(said):
+                    reason = said
+                case Handled(message):
+                    if message is not None and self._show is not None:
+                        self._show(message)
+                    await asyncio.sleep(0)  # a callback that never waits can be cancelled
+                case Send(message):
+                    count += 1
+                    reason = await self._turns.take(await self._turns.send(message))
+        return reason
 
 
 class ChatResult(Record, frozen=True):
@@ -137,26 +187,13 @@ class _Chat:
 
     async def run(self) -> ChatResult:
         """Chat until somebody ends it."""
-        reason = await self._go_on()
-        while reason is None:
-            if self.max_turns is not None and self.turns >= self.max_turns:
-                reason = "max_turns"
-                break
-            match parse_input(await _resolve(self.on_user_input(self.state))):
-                case Exit(said):
-                    reason = said
-                case Handled(message):
-                    if message is not None and self.show is not None:
-                        self.show(message)
-                    await asyncio.sleep(0)  # a callback that never waits can be cancelled
-                case Send(message):
-                    result = await run_loop(message, dict(self.typed), _DOOR, LoopResult)
-                    reason = await self._take_turn(result)
+        loop = ChatLoop(self, lambda: self.on_user_input(self.state), self.show)
+        reason = await loop.run(self.max_turns)
         is_open = self.last is not None and self.last.status in _OPEN_ENDS
         closed = self.closes and not is_open and await self._close(reason)
         return ChatResult(self.session_id, self.turns, reason, self.last, self.state, closed)
 
-    async def _go_on(self) -> str | None:
+    async def go_on(self) -> LoopResult | None:
         """Go on with the session: its state, and a turn that was interrupted or not yet seen."""
         try:
             key = await self.scope.find(self.session_id, "resume")
@@ -170,9 +207,13 @@ class _Chat:
             return None
         prepared = prepare_loop(dict(self.typed), _DOOR)
         begun = await resume_run(prepared.request, key)
-        return await self._take_turn(await prepared.drive(begun, LoopResult))
+        return await prepared.drive(begun, LoopResult)
 
-    async def _take_turn(self, result: LoopResult) -> str | None:
+    async def send(self, message: Any, /) -> LoopResult:
+        """Run the turn of a message."""
+        return await run_loop(message, dict(self.typed), _DOOR, LoopResult)
+
+    async def take(self, result: LoopResult, /) -> str | None:
         """Show a turn to the program and keep its state; return why the chat ends, if it does."""
         self.turns, self.last = self.turns + 1, result
         if result.status in _OPEN_ENDS:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from windlass.agents.agent import Agent
     from windlass.engine.results import AgentResult
     from windlass.redaction.redactor import Redactor
+    from windlass.tools.tool import Tool
 
 GOOD = ("done", "idle")
 CANCELLED = ("cancelled", "cancelling")
@@ -104,6 +105,15 @@ class Work:
     def agent_options(self) -> Mapping[str, Any]:
         """The checked options of the agent."""
         return {} if self._agent is None else self._agent.options
+
+    async def list_tools(self) -> list[Tool]:
+        """List the tools of the agent, with those of its MCP servers."""
+        if self._agent is None:
+            return []
+        plan = await self._agent.plan_for(None, None, None if self.fresh else self.session_id)
+        if plan.connect is not None:
+            plan = await plan.connect(self.runtime)
+        return list(plan.tools.values())
 
     @property
     def kept(self) -> str:

@@ -6,7 +6,10 @@ without it they arrive as text, and are read here.
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Final
 
@@ -14,6 +17,20 @@ PASTE_BEGINS: Final = "\x1b[200~"
 PASTE_ENDS: Final = "\x1b[201~"
 _MARK_PASTES: Final = "\x1b[?2004h"
 _DO_NOT_MARK: Final = "\x1b[?2004l"
+
+
+@contextmanager
+def catch_interrupts() -> Generator[None]:
+    """Raise `KeyboardInterrupt` on Ctrl-C in the block, although an event loop listens for it."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    except ValueError:  # not the main thread: nobody presses keys here
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 class MessagePrompt:
