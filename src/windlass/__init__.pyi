@@ -54,11 +54,6 @@ from windlass.agents.presets import repair_agent as repair_agent
 from windlass.agents.presets import review_captain_agent as review_captain_agent
 from windlass.agents.presets import summary_agent as summary_agent
 from windlass.agents.presets import verify_agent as verify_agent
-from windlass.agents.sub_agent_run import SubAgentError as SubAgentError
-from windlass.agents.sub_agent_run import SubAgentRequest as SubAgentRequest
-from windlass.agents.sub_agent_run import SubAgentResult as SubAgentResult
-from windlass.agents.sub_agent_run import sub_agent_request as sub_agent_request
-from windlass.agents.sub_agent_run import sub_agent_run as sub_agent_run
 from windlass.attempts.definition import AgentDefinition as AgentDefinition
 from windlass.attempts.definition import ObservabilityConfig as ObservabilityConfig
 from windlass.attempts.definition import OutputToolConfig as OutputToolConfig
@@ -376,6 +371,32 @@ from windlass.tools.tool import Retry as Retry
 from windlass.tools.tool import Tool as Tool
 from windlass.tools.tool import ToolContext as ToolContext
 from windlass.usage import Usage as Usage
+from windlass.workers.accessors import worker_action_items as worker_action_items
+from windlass.workers.accessors import worker_provenance as worker_provenance
+from windlass.workers.accessors import worker_request as worker_request
+from windlass.workers.accessors import worker_research_questions as worker_research_questions
+from windlass.workers.accessors import worker_result as worker_result
+from windlass.workers.accessors import worker_verification_steps as worker_verification_steps
+from windlass.workers.accessors import worker_workflow_stages as worker_workflow_stages
+from windlass.workers.control import close_agent as close_agent
+from windlass.workers.control import list_agents as list_agents
+from windlass.workers.control import resume_agent as resume_agent
+from windlass.workers.control import send_input as send_input
+from windlass.workers.control import suspend_agent as suspend_agent
+from windlass.workers.control import wait_agent as wait_agent
+from windlass.workers.record import Suspension as Suspension
+from windlass.workers.record import TaskRecord as TaskRecord
+from windlass.workers.record import Worker as Worker
+from windlass.workers.record import WorkerSummary as WorkerSummary
+from windlass.workers.spawn import spawn_agent as spawn_agent
+from windlass.workers.stop import StopResult as StopResult
+from windlass.workers.stop import agent_stop as agent_stop
+from windlass.workers.sub_agent_run import SubAgentError as SubAgentError
+from windlass.workers.sub_agent_run import SubAgentRequest as SubAgentRequest
+from windlass.workers.sub_agent_run import SubAgentResult as SubAgentResult
+from windlass.workers.sub_agent_run import sub_agent_request as sub_agent_request
+from windlass.workers.sub_agent_run import sub_agent_run as sub_agent_run
+from windlass.workers.tools import agent_lifecycle_tools as agent_lifecycle_tools
 
 __version__: str
 __all__ = [

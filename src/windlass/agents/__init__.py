@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from windlass.agents.presets import review_captain_agent as review_captain_agent
     from windlass.agents.presets import summary_agent as summary_agent
     from windlass.agents.presets import verify_agent as verify_agent
-    from windlass.agents.sub_agent_run import SubAgentError as SubAgentError
-    from windlass.agents.sub_agent_run import SubAgentRequest as SubAgentRequest
-    from windlass.agents.sub_agent_run import SubAgentResult as SubAgentResult
-    from windlass.agents.sub_agent_run import sub_agent_request as sub_agent_request
     from windlass.engine.children import ChildRun as ChildRun
     from windlass.engine.keywords import LoopOptions as LoopOptions
     from windlass.engine.results import AgentResult as AgentResult
@@ -52,9 +48,6 @@ else:  # a checker that saw it would take every name for one of the package
             "PartialObject": "output.partial",
             "PartialValue": "output.partial_view",
             "StreamEvent": "engine.stream_events",
-            "SubAgentError": "agents.sub_agent_run",
-            "SubAgentRequest": "agents.sub_agent_run",
-            "SubAgentResult": "agents.sub_agent_run",
             "ToolCallRecord": "engine.results",
             "TurnResult": "agents.agent_turn",
             "agent_budget": "agents.presets",
@@ -65,7 +58,6 @@ else:  # a checker that saw it would take every name for one of the package
             "release_captain_agent": "agents.presets",
             "repair_agent": "agents.presets",
             "review_captain_agent": "agents.presets",
-            "sub_agent_request": "agents.sub_agent_run",
             "summary_agent": "agents.presets",
             "transcript_events": "engine.transcript",
             "transcript_render_full": "engine.transcript",
@@ -87,9 +79,6 @@ __all__ = [
     "PartialObject",
     "PartialValue",
     "StreamEvent",
-    "SubAgentError",
-    "SubAgentRequest",
-    "SubAgentResult",
     "ToolCallRecord",
     "TurnResult",
     "agent_budget",
@@ -100,7 +89,6 @@ __all__ = [
     "release_captain_agent",
     "repair_agent",
     "review_captain_agent",
-    "sub_agent_request",
     "summary_agent",
     "transcript_events",
     "transcript_render_full",

@@ -79,7 +79,7 @@ def agent_tool(agent: Delegate, name: str | None, description: str | None) -> To
     )
 
 
-async def _share_workspace(plan: Plan, parent: Run, child_id: str) -> Plan:
+async def share_workspace(plan: Plan, parent: Run, child_id: str) -> Plan:
     """Have an agent that names no workspace begin in the one of the run that calls it."""
     try:
         await parent.store.info(child_id)
@@ -143,7 +143,7 @@ async def run_child(
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
         if plan.relocate is not None:
-            plan = await _share_workspace(plan, parent, child_id)
+            plan = await share_workspace(plan, parent, child_id)
         plan = for_child(place_under(plan, parent), parent.plan, parent.session_id)
     take_over = parent is not None and parent.host.took_over
     if above is None:

@@ -321,6 +321,8 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     events.ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
     events.ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),
     events.ArtifactWritten: _simple("artifact", lambda e: f"{e.artifact_kind}: {e.title}"),
+    events.WorkerUpdate: _simple("worker", lambda e: f"task {e.number}: {e.status}"),
+    events.WorkerStopped: _simple("worker", lambda e: e.status),
     events.GuardrailDecided: _simple(
         "guardrail",
         lambda e: f"{e.stage} {e.guardrail}: {e.verdict}{f', {e.reason}' if e.reason else ''}",

@@ -205,6 +205,8 @@ def assemble(values: Values, system: str | None, door: str, *, is_connected: boo
     if "agents" in values:
         listed = (*as_tools(listed), *AgentOptions.read(values).agents)
     tools = as_tools(listed)
+    if "subagents" in values:
+        tools = import_module("windlass.workers.tools").add_lifecycle_tools(tools, values)
     recipe = _Recipe(given, values, system, door, model, model_options, tools)
     has_builtin = any([tool.name in BUILTIN_NAMES for tool in tools])
     if has_builtin or not _PLACED.isdisjoint(values):

@@ -309,6 +309,7 @@ async def connect_servers(request: RunRequest) -> RunRequest:
     if before.inherited:
         plan = plan.below(before.inherited)
     plan.metadata = {**(before.metadata or {}), **(plan.metadata or {})}
+    plan.withheld = before.withheld
     return msgspec.structs.replace(request, plan=plan)
 
 

@@ -267,6 +267,8 @@ class LoopOptions(TypedDict, total=False):
     stop_after_successful_tools: Sequence[str] | None
     store: str | os.PathLike[str] | Store | None
     stream: bool | None
+    subagent_tools: bool
+    subagents: bool
     taint: bool | JsonObject | Taint | None
     take_over: bool
     task_kind: str | None
@@ -413,6 +415,8 @@ class AgentKeywords(ProviderKeywords, total=False):
     stop_after_successful_tools: Sequence[str] | None
     store: str | os.PathLike[str] | Store | None
     stream: bool | None
+    subagent_tools: bool
+    subagents: bool
     taint: bool | JsonObject | Taint | None
     take_over: bool
     task_kind: str | None
@@ -562,6 +566,8 @@ class RunKeywords(ProviderKeywords, total=False):
     stop_after_successful_tools: Sequence[str] | None
     store: str | os.PathLike[str] | Store | None
     stream: bool | None
+    subagent_tools: bool
+    subagents: bool
     system: str
     taint: bool | JsonObject | Taint | None
     take_over: bool

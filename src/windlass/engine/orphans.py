@@ -64,22 +64,24 @@ def _to_rule(policy: Policy[Any]) -> JsonObject | None:
 def keep_bound(plan: Plan, entries: Sequence[JournalEntry]) -> Plan:
     """Return a plan that is bound by what the parent forbade, and as careful with untrusted content."""
     above: list[Policy[Any]] = []
-    if (record := _find_record(entries)) is not None:
-        above += _rebuild(record)
+    if (record := find_rules(entries)) is not None:
+        above += rebuild_rules(record)
     if any([_is_from_parent(entry) for entry in entries]):
         # loaded only here: most runs have no use for it
         above.append(import_module("windlass.policies.taint.policy").build_orphan(entries))
     return plan.below(above) if above else plan
 
 
-def _find_record(entries: Sequence[JournalEntry]) -> JsonObject | None:
+def find_rules(entries: Sequence[JournalEntry]) -> JsonObject | None:
+    """Find the record of the rules that a sub-agent's parent has put on it."""
     for entry in reversed(entries):
         if type(entry) is RunStarted and UNDER in (entry.metadata or {}):
             return cast("JsonObject", (entry.metadata or {})[UNDER])
     return None
 
 
-def _rebuild(record: JsonObject) -> list[Policy[Any]]:
+def rebuild_rules(record: JsonObject) -> list[Policy[Any]]:
+    """Build the policies of a parent from the record of its rules."""
     session = str(record.get("session"))
     rules = cast("list[JsonObject]", record.get("rules"))
     if digest_of(rules) != record.get("digest"):
@@ -125,7 +127,7 @@ async def build_ledger_below(
     above: list[_Parent] = []
     opened = entries[0]
     while isinstance(opened, SessionOpened) and opened.parent_id is not None:
-        record = _find_record(entries)
+        record = find_rules(entries)
         child_id = opened.session_id
         parent_id = str(record["session"]) if record is not None else opened.parent_id
         try:

@@ -30,6 +30,8 @@ SessionAction: TypeAlias = Literal[
 _WORKSPACE_KEYS = ("workspace_anchor", "workspace_mounts")
 #: The key of the session's owner in its metadata.
 OWNER_KEY = "windlass_owner"
+#: The key of the record of a worker in the metadata of its session.
+WORKER_KEY = "windlass_worker"
 BEGIN_TRIES = 60  # waits for a session that is about to begin
 
 
@@ -202,7 +204,11 @@ def as_seen_by(info: SessionInfo, caller: Caller | None) -> SessionInfo:
         parent_id=visible_id(info.parent_id, caller) if info.parent_id else None,
         root_id=visible_id(info.root_id, caller) if info.root_id else None,
         child_ids=tuple([visible_id(one, caller) for one in info.child_ids]),
-        metadata={name: value for name, value in info.metadata.items() if name != OWNER_KEY},
+        metadata={
+            name: value
+            for name, value in info.metadata.items()
+            if name not in (OWNER_KEY, WORKER_KEY)
+        },
     )
 
 
@@ -301,6 +307,8 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> None:
     """Refuse metadata that claims an owner or a workspace."""
     if metadata and OWNER_KEY in metadata:
         raise ConfigError(f"metadata has no key {OWNER_KEY!r}: say who begins a session by caller=")
+    if metadata and WORKER_KEY in metadata:
+        raise ConfigError(f"metadata has no key {WORKER_KEY!r}: start a worker with spawn_agent")
     for key in _WORKSPACE_KEYS:
         if metadata and key in metadata:
             raise ConfigError(f"metadata has no key {key!r}: say workspace= and mounts=")

@@ -49,6 +49,8 @@ from windlass.events.policy import (
     ToolSearchResulted,
     UndoBegun,
     UndoEnded,
+    WorkerStopped,
+    WorkerUpdate,
 )
 from windlass.json_types import JsonObject
 from windlass.messages import Message, Outcome, ToolCall, ToolResult
@@ -385,6 +387,8 @@ JournalEntry: TypeAlias = Union[
     ToolSearchQueried,
     ToolSearchResulted,
     ArtifactWritten,
+    WorkerUpdate,
+    WorkerStopped,
     GuardrailDecided,
     JudgeDecision,
     CheckRan,

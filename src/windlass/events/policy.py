@@ -116,6 +116,29 @@ class ArtifactWritten(Entry, tag="artifact_written", frozen=True):
     created_by: str | None = None
 
 
+class WorkerUpdate(Entry, tag="worker_update", frozen=True):
+    """A worker changes its state; on record when a task of it has ended, with what came of it."""
+
+    worker_id: str
+    status: str
+    name: str | None = None
+    number: int = 1  # of the task, from 1
+    payload: JsonObject | None = None
+    at: float = 0.0
+
+
+class WorkerStopped(Entry, tag="worker_stopped", frozen=True):
+    """A worker is over: no task follows. `handoff` is the id of the artifact that it leaves."""
+
+    worker_id: str
+    status: str
+    name: str | None = None
+    reason: str | None = None
+    handoff: str | None = None
+    children: tuple[str, ...] = ()
+    at: float = 0.0
+
+
 class GuardrailDecided(Entry, tag="guardrail_decided", frozen=True):
     """The verdict of a guardrail; `withheld`: the run ended before its text could be checked."""
 

@@ -161,6 +161,8 @@ class GenerateOpts(TypedDict, total=False):
     stop_after_successful_tools: Sequence[str] | None
     store: str | os.PathLike[str] | Store | None
     stream: bool | None
+    subagent_tools: bool
+    subagents: bool
     system: str | None
     taint: bool | JsonObject | Taint | None
     take_over: bool

@@ -33,6 +33,7 @@ from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.base import silent
 from windlass.tools.handlers import own
+from windlass.tools.result import not_permitted
 
 
 def open_gate(run: Run, turn: Turn) -> bool:
@@ -257,6 +258,9 @@ def _record(
 
 
 def _unknown(run: Run, call: ToolCall) -> ToolResult:
+    """Answer a call of a tool that the run does not have."""
+    if call.name in run.plan.withheld:
+        return not_permitted(call, f"{call.name} is not among the tools that this agent was given")
     names = ", ".join(list(run.tools)[:40]) or "none"
     if call.name == UNNAMED and call.raw is not None:
         words = f"The tool call could not be read: {call.raw[:500]}"

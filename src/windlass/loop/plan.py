@@ -57,6 +57,7 @@ class Plan:
         "tools",
         "validation",
         "watchers",
+        "withheld",
     )
 
     def __init__(
@@ -84,6 +85,7 @@ class Plan:
     ) -> None:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
         self.role, self.denied, self.watchers = role, denied, tuple(watchers)
+        self.withheld: frozenset[str] = frozenset()  # tools whose calls are denied, not unknown
         self.policies = tuple(policies)
         # completes the plan once servers have said which tools they have; mostly there is none
         self.connect: Callable[[Any], Awaitable[Plan]] | None = None
@@ -115,6 +117,7 @@ class Plan:
             self.metadata,
         )
         other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
+        other.withheld = self.withheld
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
         other.inherited, other.connect = self.inherited, self.connect
         other.relocate = self.relocate

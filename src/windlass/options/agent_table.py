@@ -135,6 +135,8 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Texts at which a reply ends."""
     stream: bool | UnsetType = UNSET
     """Whether the reply is streamed from the provider."""
+    subagents: bool | UnsetType = UNSET
+    """Give the model tools that pause, resume and stop the workers of its session."""
     taint: bool | JsonObject | UnsetType = UNSET
     """Ask before a call acts on untrusted content. On by default with an untrusted source."""
     task_kind: str | UnsetType = UNSET

@@ -10,12 +10,33 @@ from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.json_types import is_mapping
 from windlass.options.checks import boolean, number, one_of, optional, texts
 from windlass.options.group import Flag, Option, OptionGroup, OptionStruct, struct
+from windlass.redaction.redactor import looks_secret
 
 MountMode: TypeAlias = Literal["read", "extend"]
 MOUNT_MODES: Final[tuple[MountMode, ...]] = get_args(MountMode)
 Level: TypeAlias = Literal["workspace", "isolated", "none"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 _GIB: Final = 1 << 30
+
+
+def check_variables(name: str, value: Any) -> Mapping[str, str]:
+    """Check values of environment variables; a secret is named in `env`, never written here."""
+    given = cast("object", {} if value is None else value)
+    if not is_mapping(given):
+        raise ConfigError(f"{name} is a dict of variables, not {safe_repr(given)}")
+    checked: dict[str, str] = {}
+    for key, one in given.items():
+        if not isinstance(key, str) or not key or "=" in key or "\0" in key:
+            raise ConfigError(f"{name}: a variable has a name, not {safe_repr(key)}")
+        if not isinstance(one, str) or "\0" in one:
+            raise ConfigError(f"{name}.{key} is a text, not {safe_repr(one)}")
+        if looks_secret(key):
+            raise ConfigError(
+                f"{name}.{key} looks like a secret, and would be on record: set it in the "
+                f"environment of the process, and name it with sandbox={{'env': [{key!r}]}}"
+            )
+        checked[key] = one
+    return checked
 
 
 class Sandbox(OptionStruct, frozen=True, kw_only=True):
@@ -33,6 +54,8 @@ class Sandbox(OptionStruct, frozen=True, kw_only=True):
     """Bytes of one file that a command writes."""
     env: Annotated[tuple[str, ...], Option(texts)] = ()
     """Names of further environment variables that commands get."""
+    variables: Annotated[Mapping[str, str], Option(check_variables)] = {}
+    """Environment variables with their values, for commands: nothing secret, for it is on record."""
 
 
 class Fetch(OptionStruct, frozen=True, kw_only=True):

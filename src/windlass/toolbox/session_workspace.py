@@ -83,6 +83,7 @@ def bind_plan(plan: Plan, values: Values, assemble: Assemble, *, records: bool) 
             return now
         moved = assemble({**values, "workspace": recorded.anchor, "mounts": wanted})
         moved.metadata = {**(now.metadata or {}), **(moved.metadata or {})}
+        moved.withheld = now.withheld
         for policy in now.policies:  # those that were added to the plan after it was assembled
             if policy not in built and policy not in now.inherited:
                 moved = moved.beside(policy)

@@ -201,6 +201,10 @@ _SILENT = frozenset(
 
 _TOLD: dict[type, Callable[[Any], MarkText | None]] = {
     events.ArtifactWritten: lambda e: MarkText("artifact", f"{e.artifact_kind}: {e.title}", "good"),
+    events.WorkerUpdate: lambda e: MarkText("worker", f"task {e.number}: {e.status}"),
+    events.WorkerStopped: lambda e: MarkText(
+        "worker", f"{e.status}: {e.reason or 'no reason given'}"
+    ),
     events.GuardrailDecided: _guardrail,
     events.JudgeDecision: _judge,
     events.CheckRan: _check,

@@ -177,6 +177,7 @@ class SandboxSession:
         environment = build_environment(
             home, temporary, sandbox.env, os.environ, self._find_readable()
         )
+        environment |= sandbox.variables
         request: JsonObject = {"limits": _limits(sandbox)}
         outer: list[str] = []
         ruleset = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast, overload
 
 import msgspec
 
@@ -16,7 +16,7 @@ from windlass.engine.assemble import assemble, parse_loop_options, resolve_names
 from windlass.engine.environment import current_environment
 from windlass.engine.limit_options import LimitOptions
 from windlass.engine.results import LoopResult, RunResult
-from windlass.engine.run_options import AgentOptions
+from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import ToolResulted
@@ -24,7 +24,7 @@ from windlass.identifiers import child_session_id
 from windlass.json_types import JsonObject, is_object
 from windlass.loop.plan import Plan
 from windlass.loop.run import Run
-from windlass.options.checks import no_key
+from windlass.options.checks import boolean, no_key
 from windlass.options.parse import merge_options
 from windlass.output.options import OutputOptions
 from windlass.records import Record
@@ -32,6 +32,10 @@ from windlass.store.base import Store
 from windlass.tools.filter import ToolFilterOptions, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool, ToolContext
+from windlass.workers.config import Node, WorkerConfig, check_options
+from windlass.workers.record import Worker
+from windlass.workers.selection import Selection
+from windlass.workers.spawn import name_child, spawn
 
 if TYPE_CHECKING:
     from windlass.engine.keywords import LoopKeywords
@@ -83,6 +87,7 @@ class _Prepared(msgspec.Struct, frozen=True):
     typed: dict[str, Any]
     tools: tuple[Tool, ...]
     narrowed_away: frozenset[str]
+    background: bool
 
 
 class _Extra(msgspec.Struct, frozen=True):
@@ -91,11 +96,12 @@ class _Extra(msgspec.Struct, frozen=True):
     allowed_tools: Sequence[str] | None
     disallowed_tools: Sequence[str] | None
     returns: Mapping[str, Any] | None
+    background: bool | None
 
     def with_options(self, typed: dict[str, Any]) -> _Extra:
         """Take what is among the options; what was given by name has the last word."""
         found = [typed.pop(name, None) for name in self.__struct_fields__]
-        own: list[Any] = [self.allowed_tools, self.disallowed_tools, self.returns]
+        own: list[Any] = [getattr(self, name) for name in self.__struct_fields__]
         return _Extra(*[one if two is None else two for one, two in zip(found, own, strict=True)])
 
 
@@ -120,6 +126,7 @@ class _Child:
         return assemble(defaults, self._prepared.system, "agent_loop")
 
 
+@overload
 async def sub_agent_run(
     task: str,
     options: Mapping[str, Any] | None = None,
@@ -129,8 +136,34 @@ async def sub_agent_run(
     allowed_tools: Sequence[str] | None = None,
     disallowed_tools: Sequence[str] | None = None,
     returns: Mapping[str, Any] | None = None,
+    background: Literal[False] = False,
     **more: Unpack[LoopKeywords],
-) -> SubAgentResult:
+) -> SubAgentResult: ...
+@overload
+async def sub_agent_run(
+    task: str,
+    options: Mapping[str, Any] | None = None,
+    /,
+    *,
+    parent: ToolContext[Any] | None = None,
+    allowed_tools: Sequence[str] | None = None,
+    disallowed_tools: Sequence[str] | None = None,
+    returns: Mapping[str, Any] | None = None,
+    background: Literal[True],
+    **more: Unpack[LoopKeywords],
+) -> Worker: ...
+async def sub_agent_run(
+    task: str,
+    options: Mapping[str, Any] | None = None,
+    /,
+    *,
+    parent: ToolContext[Any] | None = None,
+    allowed_tools: Sequence[str] | None = None,
+    disallowed_tools: Sequence[str] | None = None,
+    returns: Mapping[str, Any] | None = None,
+    background: bool | None = None,
+    **more: Unpack[LoopKeywords],
+) -> SubAgentResult | Worker:
     """Run a child agent on a task in a session of its own, and return one clean result.
 
     ```python
@@ -143,9 +176,12 @@ async def sub_agent_run(
     In a tool, `parent=ctx` gives the child the tools of the run, its rules and its budget, and the
     parent's conversation holds the call and its result only. Without `parent` it runs by itself. Takes
     all options of `agent_loop`, and raises for wrong ones; whatever the child does is in the result.
+    With `background=True` it returns the handle of a worker at once, for `wait_agent`.
     """
-    extra = _Extra(allowed_tools, disallowed_tools, returns)
+    extra = _Extra(allowed_tools, disallowed_tools, returns, background)
     prepared = _prepare(task, options, cast("Mapping[str, Any]", more), extra, parent)
+    if prepared.background:
+        return await _spawn(prepared, parent)
     if parent is None:
         typed = {**prepared.typed, "system": prepared.system}
         result: RunResult = await run_loop(prepared.task, typed, _DOOR, LoopResult)
@@ -155,6 +191,21 @@ async def sub_agent_run(
         child_id = child_session_id(parent.session_id, name_child(parent))
         result = await run_child(_Child(prepared, values), prepared.task, parent, child_id)
     return _build_result(result, prepared, values)
+
+
+async def _spawn(prepared: _Prepared, parent: ToolContext[Any] | None) -> Worker:
+    """Run the child as a worker of mode `sub_agent`."""
+    options = {name: one for name, one in prepared.typed.items() if name != "tools"}
+    if prepared.system is not None:
+        options["system"] = prepared.system
+    run = RunOptions.read(parse_loop_options(prepared.typed, _DOOR))
+    for name in ("store", "caller", "deps"):
+        options.pop(name, None)
+    checked = check_options("sub_agent_run", options)
+    config = WorkerConfig(task=prepared.task, node=Node(), options=checked)
+    chosen = Selection(prepared.tools, tuple(sorted(prepared.narrowed_away)))
+    place = (None, None, None) if parent is not None else (run.store, run.caller, run.deps)
+    return await spawn(config, checked, chosen, "sub_agent", parent, *place)
 
 
 def sub_agent_request(
@@ -175,7 +226,7 @@ def sub_agent_request(
     print(request.tools)
     ```
     """
-    extra = _Extra(allowed_tools, disallowed_tools, returns)
+    extra = _Extra(allowed_tools, disallowed_tools, returns, None)
     prepared = _prepare(task, options, cast("Mapping[str, Any]", more), extra, parent)
     parse_loop_options(prepared.typed, _DOOR)
     shown = {name: value for name, value in prepared.typed.items() if name != "tools"}
@@ -215,7 +266,8 @@ def _prepare(
     if ARTIFACT_TOOL not in (extra.disallowed_tools or ()):
         chosen = (*[tool for tool in chosen if tool.name != ARTIFACT_TOOL], build_artifact_tool())
     typed["tools"] = chosen
-    return _Prepared(task, system, typed, chosen, away)
+    background = False if extra.background is None else boolean("background", extra.background)
+    return _Prepared(task, system, typed, chosen, away, background)
 
 
 def _take_returns(typed: dict[str, Any], returns: object) -> None:

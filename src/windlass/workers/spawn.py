@@ -1,0 +1,293 @@
+"""Start workers: `spawn_agent`, and what a background `sub_agent_run` is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from windlass import seams
+from windlass.access.caller import Caller, is_host
+from windlass.engine.orphans import UNDER, place_under
+from windlass.engine.ownership import (
+    HOST,
+    SessionScope,
+    check_new_owner,
+    owner_metadata,
+    owner_of,
+    with_owner,
+)
+from windlass.errors import ConfigError, NoSuchSession, safe_repr
+from windlass.identifiers import child_session_id
+from windlass.json_types import JsonObject, is_object, is_sequence
+from windlass.loop.plan import as_journaled
+from windlass.loop.run import Run
+from windlass.options.group import OptionStruct
+from windlass.store.open import Address
+from windlass.tools.tool import ToolContext
+from windlass.workers.config import (
+    WorkerConfig,
+    build_options,
+    build_prompt,
+    parse_config,
+)
+from windlass.workers.drive import Live, WorkerScope, build_plan
+from windlass.workers.live import live_workers
+from windlass.workers.record import (
+    Worker,
+    WorkerRecord,
+    build_worker,
+    read_worker,
+    to_metadata,
+)
+from windlass.workers.selection import Selection, select_tools
+from windlass.workers.worktree import check_branch, find_repository
+
+#: Options that are secrets, and those that only code can give.
+_NEVER_ON_RECORD: Final = frozenset({"api_key", "headers", "tools"})
+
+
+async def spawn_agent(
+    config: Mapping[str, Any],
+    /,
+    *,
+    parent: ToolContext[Any] | None = None,
+    store: Address | None = None,
+    caller: Caller | None = None,
+    deps: Any = None,
+) -> Worker:
+    """Start a worker in the background, and return its handle.
+
+    ```python
+    worker = await w.spawn_agent({"task": "Draft a summary.", "node": {"model_policy": {"provider": "mock"}}})
+    done = await w.wait_agent(worker)
+    print(done.status, done.text)
+    ```
+    Keys: `name`, `task`, `node`, `artifacts`, `options`, `transcript`, `policy`, `tools`, `carry`,
+    `execution`, `approval_policy`, `permissions`. In a tool, `parent=ctx` gives the worker the tools of
+    the run, its rules and its budget. Raises `ConfigError` before anything runs.
+    """
+    checked = parse_config(config)
+    options = build_options(checked)
+    run = check_parent(parent, store, caller, deps)
+    chosen = select_tools(checked, options, run)
+    options.pop("tool_preset", None)
+    if checked.node.mode == "llm" and not chosen.tools:
+        options.setdefault("max_iterations", 1)
+    return await spawn(checked, options, chosen, "node", parent, store, caller, deps)
+
+
+async def spawn(
+    config: WorkerConfig,
+    options: JsonObject,
+    chosen: Selection,
+    mode: str,
+    parent: ToolContext[Any] | None,
+    store: Address | None,
+    caller: Caller | None,
+    deps: Any,
+) -> Worker:
+    """Put a worker on record and drive it; one that is on record under its name goes on."""
+    place = SessionScope.current(store, caller)
+    environment, home = place.environment, place.home
+    live = Live({**options, "tools": chosen.tools}, deps=deps)
+    if parent is not None:
+        live.deps, caller = parent.deps, parent.caller
+        if isinstance(parent.scope, Run):
+            live.parent, home = parent.scope, parent.scope.store
+            live.call = (parent.tool_name, parent.call_id)
+        worker_id = child_session_id(parent.session_id, name_child(parent))
+    else:
+        check_new_owner(environment, caller)
+        worker_id = seams.new_id("worker")
+    record = await _build_record(worker_id, config, options, chosen, mode, caller, live)
+    scope = WorkerScope(environment, home, live)
+    record = _bind(scope, record)
+    owner = owner_metadata(caller)
+    if live.parent is not None:
+        known = owner_of(live.parent.journal.entries)
+        owner = None if known == HOST else with_owner(known)
+    try:
+        await read_worker(home, worker_id)  # the call of the tool runs again after a crash
+    except NoSuchSession:
+        metadata = environment.redact(to_metadata(record, owner))
+        above = None if parent is None else parent.session_id
+        journal = await home.open(worker_id, metadata=metadata, parent_id=above)
+        await journal.close()
+    seams.point("worker.recorded")
+    live_workers(environment).launch(home, worker_id, live)
+    return await build_worker(home, await read_worker(home, worker_id))
+
+
+def check_parent(
+    parent: object, store: Address | None, caller: Caller | None, deps: Any
+) -> Run | None:
+    """Return the run of the tool that spawns a worker; refuse what is the parent's already."""
+    if parent is None:
+        return None
+    if not isinstance(parent, ToolContext):
+        raise ConfigError(f"parent is the ToolContext of a tool, not {safe_repr(parent)}")
+    for name, value in (("store", store), ("caller", caller), ("deps", deps)):
+        if value is not None:
+            raise ConfigError(f"{name} is the parent's: leave it out, or leave out parent")
+    scope: object = parent.scope
+    return scope if isinstance(scope, Run) else None
+
+
+class _Counts(dict[tuple[str, int], int]):
+    """How many children each attempt of a call has begun in this process."""
+
+
+def name_child(parent: ToolContext[Any]) -> str:
+    """Name the next child of the call: the same name when the call runs again after a crash."""
+    scope = parent.scope
+    counts = scope.cache.setdefault(_Counts, _Counts()) if isinstance(scope, Run) else _Counts()
+    key = (parent.call_id, parent.attempt)
+    number = counts[key] = counts.get(key, -1) + 1
+    return f"{parent.call_id}.{number}"
+
+
+# --------------------------------------------------------------------------- its record
+
+
+async def _build_record(
+    worker_id: str,
+    config: WorkerConfig,
+    options: JsonObject,
+    chosen: Selection,
+    mode: str,
+    caller: Caller | None,
+    live: Live,
+) -> WorkerRecord:
+    stored, objects = _split(options)
+    if live.deps is not None:
+        objects.append("deps")
+    execution = await _check_execution(config, options, worker_id)
+    node: JsonObject = {
+        "kind": config.node.kind,
+        "mode": config.node.mode,
+        "model_policy": _split(config.node.model_policy)[0],
+        "output_contract": msgspec.to_builtins(config.node.output_contract),
+        "tools": [tool.name for tool in chosen.tools],
+    }
+    request: JsonObject = {
+        "task": config.task,
+        "name": config.name,
+        "node": node,
+        "artifacts": list(config.artifacts),
+        "options": stored,
+    }
+    carry: JsonObject = msgspec.to_builtins(config.carried)
+    transcript = None
+    if config.transcript is not None:
+        transcript = as_journaled(config.transcript, "transcript")
+    return WorkerRecord(
+        id=worker_id,
+        mode=mode,
+        task=config.task,
+        created_at=seams.now(),
+        name=config.name,
+        node=node,
+        options=stored,
+        objects=tuple(objects),
+        tools=tuple(node["tools"]),
+        withheld=chosen.withheld,
+        artifacts=config.artifacts,
+        transcript=transcript,
+        carry=carry,
+        retriggers=config.carry is not None,
+        execution=execution,
+        parent=None if live.parent is None else live.parent.session_id,
+        request=request,
+        provenance=_describe_origin(worker_id, config, mode, caller, live),
+        caller=_describe_caller(caller),
+    )
+
+
+def _bind(scope: WorkerScope, record: WorkerRecord) -> WorkerRecord:
+    """Check the options by building the plan; return the record with the rules of the parent."""
+    plan = build_plan(scope, record, scope.live.options)
+    build_prompt(record.task, record.artifacts)
+    parent = scope.live.parent
+    if parent is None:
+        return record
+    under = (place_under(plan, parent).metadata or {}).get(UNDER)
+    return msgspec.structs.replace(record, under=under)
+
+
+def _split(options: JsonObject) -> tuple[JsonObject, list[str]]:
+    """Part the options into those that are plain data, and the names of those that are code."""
+    stored: JsonObject = {}
+    objects: list[str] = []
+    for name, value in options.items():
+        if name == "tools" or value is None:
+            continue
+        if isinstance(value, OptionStruct) or name == "budget":
+            value = msgspec.to_builtins(value)
+        if name in _NEVER_ON_RECORD or not _is_plain(value):
+            objects.append(name)
+        else:
+            stored[name] = as_journaled(value, name)
+    return stored, objects
+
+
+def _is_plain(value: object) -> bool:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value)) == _with_lists(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return False
+
+
+def _with_lists(value: object) -> object:
+    if is_object(value):
+        return {key: _with_lists(one) for key, one in value.items()}
+    return [_with_lists(one) for one in value] if is_sequence(value) else value
+
+
+async def _check_execution(config: WorkerConfig, options: JsonObject, worker_id: str) -> JsonObject:
+    """Return where the worker works as plain data, with the repository and the branch settled."""
+    given = config.execution
+    execution: JsonObject = {}
+    if given.cwd is not None:
+        execution["cwd"] = given.cwd
+    if given.env:
+        execution["env"] = dict(given.env)
+    tree = given.worktree
+    if tree is None:
+        if given.cwd is not None:
+            execution["cwd"] = options["workspace"]
+        return execution
+    if given.cwd is not None and os.path.isabs(given.cwd):
+        raise ConfigError("execution.cwd is a folder in the worktree, such as 'src'")
+    top = await asyncio.to_thread(find_repository, tree.repo)
+    branch = tree.branch or f"worker/{worker_id.rpartition('.')[2]}"
+    await asyncio.to_thread(check_branch, top, branch)
+    execution["worktree"] = {"repo": str(top), "branch": branch, "cleanup": tree.cleanup}
+    return execution
+
+
+def _describe_origin(
+    worker_id: str, config: WorkerConfig, mode: str, caller: Caller | None, live: Live
+) -> JsonObject:
+    parent = live.parent
+    origin: JsonObject = {
+        "worker_id": worker_id,
+        "name": config.name,
+        "mode": mode,
+        "kind": config.node.kind,
+        "requested_by": None if is_host(caller) else str(caller),
+        "parent_session_id": None if parent is None else parent.session_id,
+        "parent_run_id": None if parent is None else parent.run_id,
+        "tool": None if live.call is None else live.call[0],
+        "call_id": None if live.call is None else live.call[1],
+    }
+    return origin
+
+
+def _describe_caller(caller: Caller | None) -> JsonObject | None:
+    if caller is None or is_host(caller):
+        return None
+    return {"user": caller.user, "roles": list(caller.roles), "tenant": caller.tenant}
