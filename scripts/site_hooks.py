@@ -24,6 +24,7 @@ API = "reference/api"
 TOPICS = (
     ("agents", "Agents and the loop", "agents engine"),
     ("attempts", "Typed answers in attempts", "attempts"),
+    ("workers", "Workers and sub-agents", "workers"),
     ("chat", "Chat", "chat"),
     ("daemons", "Daemons", "daemons"),
     ("simulated-users", "Simulated users", "simulated_users"),

@@ -351,6 +351,7 @@ _TOPICS = (
     "toolbox",
     "tools",
     "usage",
+    "workers",
 )
 _INNER = (*_TOPICS, "seams")
 

@@ -27,6 +27,7 @@ from windlass import testing as testing
 from windlass import toolbox as toolbox
 from windlass import tools as tools
 from windlass import usage as usage
+from windlass import workers as workers
 from windlass.access.approval import ApprovalPolicy as ApprovalPolicy
 from windlass.access.approval import PolicyDecision as PolicyDecision
 from windlass.access.approval import Rule as Rule

@@ -23,7 +23,23 @@ FUNCTIONS: dict[str, str] = {
     "simulated_user_post_turn": "answerer",
     "fan_out": "agent tasks limit parent deps",
     "sub_agent_request": "task options parent allowed_tools disallowed_tools returns",
-    "sub_agent_run": "task options parent allowed_tools disallowed_tools returns",
+    "sub_agent_run": "task options parent allowed_tools disallowed_tools returns background",
+    "spawn_agent": "config parent store caller deps",
+    "send_input": "handle task",
+    "suspend_agent": "worker reason options",
+    "resume_agent": "worker_or_snapshot resume_input continue_transcript options",
+    "agent_stop": "worker options",
+    "wait_agent": "handle_or_list",
+    "close_agent": "handle",
+    "list_agents": "parent",
+    "agent_lifecycle_tools": "registry options",
+    "worker_request": "worker",
+    "worker_result": "worker",
+    "worker_provenance": "worker",
+    "worker_research_questions": "worker",
+    "worker_action_items": "worker",
+    "worker_workflow_stages": "worker",
+    "worker_verification_steps": "worker",
     "llm_call": "prompt system options",
     "llm_stream": "prompt system options",
     "llm_cost": "model input_tokens output_tokens",
@@ -66,6 +82,15 @@ CLASSES: dict[str, str] = {
     "FanOutFailure": "index task status message session_id",
     "InputLine": "ok value status",
     "SimulatedUser": "answer decide is_addressed",
+    "StopResult": "status handoff children handoffs worker",
+    "Suspension": "reason initiator suspended_at snapshot_ref conditions",
+    "TaskRecord": "number task status run_id session_id",
+    "Worker": (
+        "id name task status mode created_at updated_at finished_at history config request provenance "
+        "payload error transcript artifacts session_id run_id parent_session_id carry execution "
+        "suspension handoff is_closed text data result to_dict"
+    ),
+    "WorkerSummary": "id name task status mode parent_session_id created_at updated_at",
     "Statement": "speaker text",
     "SubAgentRequest": "task tools options parent_session_id",
     "SubAgentResult": (
@@ -157,6 +182,7 @@ ERRORS: dict[str, str] = {
 }
 
 LOOP_OPTIONS = """
+    subagents subagent_tools
     mcp_servers tools tool_format session_id store on_event abort loop_until_done persistent done_sentinel
     max_iterations max_nudges nudge max_concurrent_tools token_budget llm_options eager_tools max_calls_per_reply
     policies model provider system caller deps budget max_resume_attempts closing_answer tool_timeout

@@ -368,6 +368,45 @@ async def test_sub_agent_run():
     assert result.ok and result.data["paths"] == ["main.py"]
 
 
+async def test_delegated_worker():
+    w.llm_mock(text="A summary.")
+    worker = await w.spawn_agent(
+        {
+            "name": "research-pass",
+            "task": "Draft a summary",
+            "node": {
+                "kind": "subagent",
+                "mode": "llm",
+                "model_policy": {"provider": "mock"},
+                "output_contract": {"output_kinds": ["summary"]},
+            },
+        }
+    )
+    done = await w.wait_agent(worker)
+    assert done.status == "completed"
+    assert [one.text for one in done.artifacts if one.kind == "summary"] == ["A summary."]
+
+
+async def test_delegated_worker_with_some_tools_only():
+    w.llm_mock(tool_calls=[{"name": "edit", "arguments": {"path": "main.py", "text": "x"}}])
+    w.llm_mock(text="I may not.")
+    worker = await w.spawn_agent(
+        {
+            "task": "Read project files only",
+            "tools": ["read_file"],
+            "node": {
+                "kind": "subagent",
+                "mode": "llm",
+                "model_policy": {"provider": "mock"},
+                "tools": [read_file, edit],
+            },
+        }
+    )
+    done = await w.wait_agent(worker)
+    assert done.text == "I may not."
+    assert "permission_denied" in str(done.transcript["messages"])
+
+
 async def test_interactive_chat_loop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -323,6 +323,8 @@ def test_every_option_is_known_to_the_walk():
         "event_queue_capacity",
         # in test_guardrails and test_model_by_name
         "agents",
+        "subagents",
+        "subagent_tools",
         "description",
         "handoffs",
         "handoffs_back",

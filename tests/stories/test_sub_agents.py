@@ -223,7 +223,7 @@ def test_request_shows_what_would_run():
         ("x", {"allowed_tools": "search"}, "a list of names"),
         ("x", {"returns": {"shema": {}}}, "shema"),
         ("x", {"returns": {"schema": PATHS}, "schema": PATHS}, "give one of them"),
-        ("x", {"background": True}, "background"),
+        ("x", {"background": 5}, "background"),
         ("x", {"parent": "me"}, "ToolContext"),
         ("x", {"max_turn": 3}, "max_turn"),
     ],

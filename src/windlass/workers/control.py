@@ -153,22 +153,20 @@ def _read_snapshot(path: str) -> object:
 
 @overload
 async def wait_agent(
-    worker: Worker | str | Mapping[str, Any],
-    /,
+    handle_or_list: Worker | str | Mapping[str, Any],
     *,
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> Worker: ...
 @overload
 async def wait_agent(
-    worker: Sequence[Worker | str],
-    /,
+    handle_or_list: Sequence[Worker | str],
     *,
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> list[Worker]: ...
 async def wait_agent(
-    worker: Any, /, *, store: Address | None = None, caller: Caller | None = None
+    handle_or_list: Any, *, store: Address | None = None, caller: Caller | None = None
 ) -> Worker | list[Worker]:
     """Wait until a worker, or each of a list, has ended or is suspended; return it as it is then.
 
@@ -177,12 +175,12 @@ async def wait_agent(
     ```
     It may run in another process. A worker whose process was killed goes on here.
     """
-    if is_sequence(worker):
-        found = [await Control.find(one, "resume", store, caller) for one in worker]
+    if is_sequence(handle_or_list):
+        found = [await Control.find(one, "resume", store, caller) for one in handle_or_list]
         for one in found:
             await one.wait()
         return [await one.describe() for one in found]
-    control = await Control.find(worker, "resume", store, caller)
+    control = await Control.find(handle_or_list, "resume", store, caller)
     await control.wait()
     return await control.describe()
 
@@ -211,7 +209,7 @@ async def list_agents(
 
 
 async def send_input(
-    worker: Worker | str,
+    handle: Worker | str,
     task: str,
     *,
     store: Address | None = None,
@@ -225,7 +223,7 @@ async def send_input(
     `carry` of the worker says what it takes along. `ConfigError` while it is running or suspended.
     """
     task = check_task(task)
-    control = await Control.find(worker, "run", store, caller)
+    control = await Control.find(handle, "run", store, caller)
     state = await control.read()
     _check_open(state)
     if state.status == "running" or (state.settled is None and not _rests(state)):
@@ -350,13 +348,13 @@ async def _is_posted(control: Control, state: WorkerState, text: str) -> bool:
 
 
 async def close_agent(
-    worker: Worker | str, *, store: Address | None = None, caller: Caller | None = None
+    handle: Worker | str, *, store: Address | None = None, caller: Caller | None = None
 ) -> Worker:
     """Cancel a worker and the workers that it spawned; it takes no further task.
 
     One that had ended keeps its status. Closing it again changes nothing.
     """
-    control = await Control.find(worker, "mail", store, caller)
+    control = await Control.find(handle, "mail", store, caller)
     await cancel_tree(control, "closed")
     return await control.describe()
 

@@ -11,6 +11,8 @@ from windlass.agents.artifacts import NAME as ARTIFACT_TOOL
 from windlass.agents.artifacts import build_artifact_tool
 from windlass.engine.driver import Start
 from windlass.engine.environment import Environment
+from windlass.engine.run_options import RunOptions
+from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
 from windlass.loop.abort import Abort
@@ -96,9 +98,10 @@ def rebuild_live(
 ) -> Live:
     """Build the options of a worker from its record, and from what this process gives for its code."""
     options: JsonObject = {**record.options, **given}
-    deps = options.pop("deps", None)
+    deps = RunOptions.read(options).deps
+    options = {name: one for name, one in options.items() if name != "deps"}
     missing = [name for name in record.objects if name not in given]
-    own = as_tools(given.get("tools") or ())
+    own = as_tools(ToolOptions.read(given).tools or ())
     tools = {tool.name: tool for tool in own}
     unknown = [name for name in record.tools if name not in tools]
     if unknown:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from windlass.agents.artifacts import NAME as ARTIFACT_TOOL
 from windlass.agents.artifacts import build_artifact_tool
 from windlass.engine.assemble import resolve_names
+from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject, is_sequence
 from windlass.loop.run import Run
@@ -58,7 +59,8 @@ def select_tools(config: WorkerConfig, options: JsonObject, parent: Run | None) 
 
 
 def _listed(config: WorkerConfig, options: JsonObject) -> Sequence[object]:
-    given: object = config.node.tools if config.node.tools is not None else options.get("tools")
+    own: object = config.node.tools
+    given: object = ToolOptions.read(options).tools if own is None else own
     return given if is_sequence(given) else ()
 
 
@@ -66,9 +68,10 @@ def _find_offered(
     config: WorkerConfig, options: JsonObject, above: dict[str, Tool], parent: Run | None
 ) -> tuple[Tool, ...]:
     given: Any = config.node.tools
-    if given is not None and options.get("tools") is not None:
+    others: Any = ToolOptions.read(options).tools
+    if given is not None and others is not None:
         raise ConfigError("tools is given twice: in options, and in node")
-    given = options.get("tools") if given is None else given
+    given = others if given is None else given
     if given is None and "tool_preset" not in options:
         if parent is not None:
             return tuple(above.values())

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
+from windlass.agents.subagent import name_child
 from windlass.engine.orphans import UNDER, place_under
 from windlass.engine.ownership import (
     HOST,
@@ -27,6 +28,7 @@ from windlass.loop.plan import as_journaled
 from windlass.loop.run import Run
 from windlass.options.group import OptionStruct
 from windlass.store.open import Address
+from windlass.toolbox.options import WorkspaceOptions
 from windlass.tools.tool import ToolContext
 from windlass.workers.config import (
     WorkerConfig,
@@ -74,7 +76,7 @@ async def spawn_agent(
     options = build_options(checked)
     run = check_parent(parent, store, caller, deps)
     chosen = select_tools(checked, options, run)
-    options.pop("tool_preset", None)
+    options = {name: one for name, one in options.items() if name != "tool_preset"}
     if checked.node.mode == "llm" and not chosen.tools:
         options.setdefault("max_iterations", 1)
     return await spawn(checked, options, chosen, "node", parent, store, caller, deps)
@@ -135,19 +137,6 @@ def check_parent(
             raise ConfigError(f"{name} is the parent's: leave it out, or leave out parent")
     scope: object = parent.scope
     return scope if isinstance(scope, Run) else None
-
-
-class _Counts(dict[tuple[str, int], int]):
-    """How many children each attempt of a call has begun in this process."""
-
-
-def name_child(parent: ToolContext[Any]) -> str:
-    """Name the next child of the call: the same name when the call runs again after a crash."""
-    scope = parent.scope
-    counts = scope.cache.setdefault(_Counts, _Counts()) if isinstance(scope, Run) else _Counts()
-    key = (parent.call_id, parent.attempt)
-    number = counts[key] = counts.get(key, -1) + 1
-    return f"{parent.call_id}.{number}"
 
 
 # --------------------------------------------------------------------------- its record
@@ -258,7 +247,7 @@ async def _check_execution(config: WorkerConfig, options: JsonObject, worker_id:
     tree = given.worktree
     if tree is None:
         if given.cwd is not None:
-            execution["cwd"] = options["workspace"]
+            execution["cwd"] = WorkspaceOptions.read(options).workspace
         return execution
     if given.cwd is not None and os.path.isabs(given.cwd):
         raise ConfigError("execution.cwd is a folder in the worktree, such as 'src'")

@@ -35,7 +35,7 @@ from windlass.tools.tool import Tool, ToolContext
 from windlass.workers.config import Node, WorkerConfig, check_options
 from windlass.workers.record import Worker
 from windlass.workers.selection import Selection
-from windlass.workers.spawn import name_child, spawn
+from windlass.workers.spawn import spawn
 
 if TYPE_CHECKING:
     from windlass.engine.keywords import LoopKeywords

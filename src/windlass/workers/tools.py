@@ -8,10 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
-from windlass.json_types import JsonObject, is_mapping
+from windlass.json_types import JsonObject
 from windlass.loop.run import Run
-from windlass.options.checks import boolean, no_key
-from windlass.options.group import Values
+from windlass.options.group import Values, struct
 from windlass.tools.registry import ToolRegistry
 from windlass.tools.tool import Retry, Tool, ToolContext
 from windlass.workers.control import resume_agent, suspend_agent
@@ -20,6 +19,7 @@ from windlass.workers.record import Worker, read_worker
 from windlass.workers.stop import StopResult, agent_stop
 
 _HANDLE: Final[JsonObject] = {"type": "string", "description": "The id of the worker."}
+_check_options = struct(WorkerOptions, flag=False)
 _DEEPEST: Final = 32  # levels of workers that spawn workers
 
 
@@ -39,22 +39,10 @@ def agent_lifecycle_tools(
         registry = ToolRegistry()
     elif not isinstance(registry, ToolRegistry):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"a registry is made by tool_registry(), not {safe_repr(registry)}")
-    for tool in build_lifecycle_tools() if _wants_subagents(options) else ():
+    wanted = _check_options("agent_lifecycle_tools", {} if options is None else options)
+    for tool in build_lifecycle_tools() if wanted.subagents else ():
         registry.add(tool)
     return registry
-
-
-def _wants_subagents(options: object) -> bool:
-    if options is None:
-        return False
-    if not is_mapping(options):
-        raise ConfigError(
-            f"the options of agent_lifecycle_tools are a dict, not {safe_repr(options)}"
-        )
-    for key in options:
-        if key != "subagents":
-            raise no_key("agent_lifecycle_tools", key, ("subagents",))
-    return boolean("subagents", options.get("subagents", False))
 
 
 def add_lifecycle_tools(tools: tuple[Tool, ...], values: Values) -> tuple[Tool, ...]:
