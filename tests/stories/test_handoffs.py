@@ -338,3 +338,95 @@ def test_authority_never_widens(front: set[str], own: set[str], ceiling: str | N
     assert not forbidden & set(ran)
     if is_handed and ceiling is None:
         assert set(ran) - {"transfer_to_b"} == {"refund", "look"} - forbidden
+
+
+async def test_conversation_returns_to_the_sender_where_the_receiver_ends():
+    billing = w.Agent(scripted("The refund is 5."), name="billing", system="You pay.")
+    model = scripted(hand("billing"), "You get 5.", "And more.")
+    front = w.Agent(
+        model, name="front", system="You route.", handoffs=[w.Handoff(billing, return_after=True)]
+    )
+    out = await front.run("go", session_id="s")
+    assert (out.output, out.active_agent) == ("You get 5.", "front")
+    assert "billing has finished" in model.requests[1].messages[-1].text
+    assert "The refund is 5." in model.requests[1].messages[-1].text
+    out = await front.run("more", session_id="s")
+    assert (out.output, out.active_agent) == ("And more.", "front")
+
+
+async def test_return_gives_no_answer_of_the_fronts_type_but_the_sender_does():
+    expert = w.Agent(scripted("it is about forty"), name="expert")
+    lead = w.Agent(
+        scripted(hand("expert"), "forty, they say"),
+        name="lead",
+        handoffs=[w.Handoff(expert, return_after=True)],
+    )
+    front = w.Agent(
+        scripted(hand("lead"), '{"cents": 40}'),
+        output=Bill,
+        name="front",
+        handoffs=[w.Handoff(lead, return_after=True)],
+    )
+    out = await front.run("how much?")
+    assert (out.output, out.active_agent) == ({"cents": 40}, "front")
+
+
+async def test_receiver_that_hands_back_by_itself_does_not_return_twice():
+    billing = w.Agent(scripted(hand("front")), name="billing")
+    front = w.Agent(
+        scripted(hand("billing"), "The end."),
+        name="front",
+        handoffs=[w.Handoff(billing, return_after=True)],
+    )
+    out = await front.run("go")
+    assert (out.output, out.active_agent) == ("The end.", "front")
+
+
+async def test_reset_session_begins_with_the_front_again():
+    billing = w.Agent(scripted("billing here", "billing still"), name="billing")
+    front = w.Agent(scripted(hand("billing"), "front here"), name="front", handoffs=[billing])
+    assert (await front.run("go", session_id="s")).active_agent == "billing"
+    assert (await front.run("go", session_id="s")).output == "billing still"
+    await w.agent_session_reset("s")
+    out = await front.run("go", session_id="s")
+    assert (out.output, out.active_agent) == ("front here", "front")
+
+
+def test_return_after_that_is_no_boolean_is_refused():
+    billing = w.Agent(scripted("x"), name="billing")
+    handoff: Any = w.Handoff(billing, return_after="yes")  # pyright: ignore
+    with pytest.raises(w.ConfigError, match="return_after"):
+        w.Agent(scripted("x"), name="front", handoffs=[handoff])
+
+
+async def test_return_cut_after_every_row_sends_the_same_requests():
+    def build(sent: list[Any]) -> w.Agent[Any, Any]:
+        def say(name: str) -> Any:
+            def answer(request: w.Request) -> Any:
+                sent.append((name, request.system, request.messages[:]))
+                turns = sum(message.role == "assistant" for message in request.messages)
+                return [w.ToolCall("h0", "transfer_to_b", {"reason": "r"}), "B is done.", "End."][
+                    turns
+                ]
+
+            return scripted(then=answer)
+
+        other = w.Agent(say("b"), name="b", system="B.")
+        return w.Agent(
+            say("a"), name="a", system="A.", handoffs=[w.Handoff(other, return_after=True)]
+        )
+
+    whole: list[Any] = []
+    out = await build(whole).run("go", session_id="whole")
+    assert (out.output, [name for name, _, _ in whole]) == ("End.", ["a", "b", "a"])
+    store = current_environment().store
+    rows = [decode(row.payload, "whole", 0) for row in await store.rows("whole")]
+    for cut in range(1, len(rows)):
+        before = [entry for row in rows[:cut] for entry in row]
+        if not any(type(entry) is RunStarted for entry in before):
+            continue
+        await written(store, f"cut-{cut}", before)
+        sent: list[Any] = []
+        resumed = await build(sent).resume(f"cut-{cut}")
+        answered = sum(type(entry) is Replied for entry in before)
+        assert (resumed.output, sent) == ("End.", whole[answered:]), cut

@@ -214,6 +214,17 @@ async def test_users_decisions_are_audit_events():
     )
 
 
+@pytest.mark.parametrize("way", ["tool", "text"])
+async def test_users_decisions_are_in_the_stream_too(way: str):
+    user = w.scripted_user(["A-1."], name="ann")
+    asked = ask("Which order?") if way == "tool" else "Which order?"
+    after = w.simulated_user_post_turn(user)
+    agent = desk(asked, "Thanks.", user=user, post_turn_callback=after)
+    async with agent.stream("Hello.") as run:
+        audits = [event.audit async for event in run if isinstance(event, ToolCallAudit)]
+    assert "simulated_user_reply" in [audit["event_type"] for audit in audits]
+
+
 async def test_users_asked_twice_in_one_reply_answer_in_turn_within_the_limit():
     user = w.scripted_user(["one", "two"], max_replies=1)
     agent = desk([ask("First?"), ask("Second?")], "never", user=user)

@@ -1,18 +1,20 @@
 """Handoffs: a conversation goes on under another agent, in the same session.
 
-Who is active is what the journal says: each transfer is a tool call, and the last one that succeeded
-names the agent. So a resume, a fork and the next run on the session find the same agent.
+Who is active is what the journal says: each transfer is a tool call, each return a note, and a reset
+of the session goes back to the front. So a resume, a fork and the next run on the session find the
+same agent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Annotated, Any, ClassVar, Final, Protocol, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, safe_repr
-from windlass.events import JournalEntry, Replied, ToolResulted
+from windlass.events import JournalEntry, Noted, Replied, SessionReset, ToolResulted
+from windlass.json_types import is_object
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
@@ -25,6 +27,9 @@ from windlass.tools.tool import Tool, ToolContext
 
 PREFIX: Final = "transfer_to_"
 REASON: Final = "handoff"
+RETURNED: Final = "handoff_return"  # in the journal: who went back to whom
+#: What the agent reads to which the conversation returns.
+BACK: Final = "{name} has finished, and the conversation is yours again. {name} said:\n\n{text}"
 _PARAMETERS = {
     "type": "object",
     "properties": {"reason": {"type": "string", "description": "Why, for who takes over."}},
@@ -62,12 +67,14 @@ class Handoff(msgspec.Struct, metaclass=NamedFields, frozen=True):
     """A handoff with words and a filter of its own: `handoffs=[w.Handoff(billing, input_filter=last_ten)]`.
 
     `input_filter` gets the messages of the conversation and returns those that the receiver goes on
-    from; the journal keeps them all.
+    from; the journal keeps them all. With `return_after=True` the conversation goes back to the sender
+    where the receiver would end the run; the sender reads what it said.
     """
 
     agent: Any
     description: str | None = None
     input_filter: InputFilter | None = None
+    return_after: bool = False
 
     @property
     def name(self) -> str:
@@ -89,6 +96,8 @@ def _check_handoffs(name: str, value: Any) -> tuple[Handoff, ...]:
             raise ConfigError(f"{name} has two agents named {given.name!r}")
         if given.input_filter is not None and not callable(given.input_filter):
             raise ConfigError(f"input_filter is a function of messages, not {safe_repr(one)}")
+        if not isinstance(cast("object", given.return_after), bool):
+            raise ConfigError(f"return_after is True or False, not {safe_repr(given.return_after)}")
         found.append(given)
     return tuple(found)
 
@@ -109,15 +118,35 @@ class HandoffOptions(OptionGroup, frozen=True, kw_only=True):
     """How often one run may hand over; then the active agent must finish."""
 
 
-def find_active(entries: Sequence[JournalEntry], front: str) -> str:
-    """Return the name of the agent that the conversation is under, by its journal."""
-    transfers = list_transfers(entries)
-    return transfers[-1] if transfers else front
+def list_active(
+    entries: Sequence[JournalEntry], front: str, returns: Collection[tuple[str, str]]
+) -> list[str]:
+    """Return the agent that the conversation is under, last, after those that wait for its return.
+
+    `returns` are the handoffs, by sender and receiver, that go back where the receiver ends.
+    """
+    active = [front]
+    for one in _list_moves(entries):
+        if one is None:
+            active = [front]
+        elif one in active:  # back to somebody who waits, or to oneself
+            del active[active.index(one) + 1 :]
+        elif (active[-1], one) in returns:
+            active.append(one)
+        else:
+            active[-1] = one
+    return active
 
 
 def list_transfers(entries: Sequence[JournalEntry]) -> list[str]:
-    """Return the agents that took over, in order: of each reply the first that was called."""
-    found: list[str] = []
+    """Return the agents that were handed the conversation by a call, in order."""
+    calls = [entry for entry in entries if type(entry) is not Noted]
+    return [one for one in _list_moves(calls) if one is not None]
+
+
+def _list_moves(entries: Sequence[JournalEntry]) -> list[str | None]:
+    """Return who the conversation went to, in order: of each reply by the first call; None: a reset."""
+    found: list[str | None] = []
     waiting: list[str] = []  # calls of the last reply that hand over
     for entry in entries:
         if type(entry) is Replied and entry.purpose is None:
@@ -127,6 +156,10 @@ def list_transfers(entries: Sequence[JournalEntry]) -> list[str]:
             if entry.outcome == "ok":
                 found.append(entry.tool.removeprefix(PREFIX))
             waiting = []
+        elif type(entry) is Noted and entry.name == RETURNED and is_object(entry.data):
+            found.append(str(entry.data["to"]))
+        elif type(entry) is SessionReset:
+            found.append(None)
     return found
 
 
@@ -163,9 +196,12 @@ class Handoffs(Policy[None]):
     """The policy that goes on under the agent that the conversation was handed to."""
 
     def __init__(
-        self, member: str, front: str, switch: Callable[[Run, str, str], Awaitable[None]]
+        self,
+        member: str,
+        list_active: Callable[[Run], list[str]],
+        switch: Callable[[Run, str, str], Awaitable[None]],
     ) -> None:
-        self.member, self._front, self._switch = member, front, switch
+        self.member, self._list_active, self._switch = member, list_active, switch
 
     @property
     def name(self) -> str:
@@ -173,7 +209,7 @@ class Handoffs(Policy[None]):
 
     async def start(self, run: Run) -> None:
         """Go on under the agent that was active when the session was left."""
-        active = find_active(run.entries, self._front)
+        active = self._list_active(run)[-1]
         if active != self.member:
             await self._switch(run, self.member, active)
 
@@ -187,10 +223,22 @@ class Handoffs(Policy[None]):
         return msgspec.structs.replace(result, content=words, is_error=True)
 
     async def after_turn(self, run: Run, turn: Turn) -> KeepGoing | None:
-        """Switch to the agent that the first handoff of the reply names."""
+        """Switch to the agent that the first handoff of the reply names, or back to who waits."""
         first = _first_transfer(turn)
-        result = None if first is None else turn.results.get(first.id)
-        if first is None or result is None or result.outcome != "ok":
+        if first is None:
+            return None if turn.calls else await self._go_back(run, turn)
+        result = turn.results.get(first.id)
+        if result is None or result.outcome != "ok":
             return None
         await self._switch(run, self.member, first.name.removeprefix(PREFIX))
+        return KeepGoing(REASON)
+
+    async def _go_back(self, run: Run, turn: Turn) -> KeepGoing | None:
+        """Return the conversation to the agent that waits for this one to end, if there is one."""
+        active = self._list_active(run)
+        if len(active) < 2 or active[-1] != self.member:
+            return None
+        run.record(Noted(RETURNED, {"from": self.member, "to": active[-2]}))
+        run.say(BACK.format(name=self.member, text=turn.text), REASON)
+        await self._switch(run, self.member, active[-2])
         return KeepGoing(REASON)

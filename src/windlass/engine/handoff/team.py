@@ -33,6 +33,7 @@ from windlass.policies.handoffs import (
     Handoffs,
     Receiver,
     build_transfer_tool,
+    list_active,
 )
 from windlass.policies.preview.mode import as_begun
 from windlass.tools.filter import ToolFilterOptions
@@ -53,6 +54,7 @@ _OF_RECEIVER: Final = frozenset(
 )
 _NAMES_OF_RECEIVER: Final = ("tools", "tool_preset", "agents", "name", "description", "role")
 _RULES: Final = frozenset(("ApprovalOptions", "PermissionOptions", "WorkspaceOptions"))
+_ANSWER: Final = "OutputOptions"
 _REFUSALS: Final = ("policy", "permissions", "approval_policy")
 
 
@@ -128,7 +130,7 @@ class Team:
     def _join(self, plan: Plan, name: str) -> Plan:
         """Return the plan with the policy that switches; also once its servers are connected."""
         inner = plan.connect
-        joined = plan.beside(Handoffs(name, self.front, self.switch))
+        joined = plan.beside(Handoffs(name, self._list_active, self.switch))
         if inner is not None:
 
             async def connect(environment: Environment) -> Plan:
@@ -136,6 +138,11 @@ class Team:
 
             joined.connect = connect
         return joined
+
+    def _list_active(self, run: Run) -> list[str]:
+        """Return the active agent, last, after those that wait for its return."""
+        returns = {pair for pair, way in self._ways.items() if way.return_after}
+        return list_active(run.entries, self.front, returns)
 
     async def _plan_under(self, run: Run, name: str) -> Plan:
         """Build the plan for going on under an agent."""
@@ -147,6 +154,8 @@ class Team:
             values = {key: value for key, value in self._rest.items() if not _is_of_receiver(key)}
             own = environment.with_defaults(dict(member.values))
             values |= {key: value for key, value in own.items() if _is_of_receiver(key)}
+            if len(self._list_active(run)) > 1:  # its text is for the sender, and no answer
+                values = {key: one for key, one in values.items() if _group_of(key) != _ANSWER}
             if "taint" in own:
                 values.setdefault("taint", own["taint"])
             denied = [ToolFilterOptions.read(one).disallowed_tools for one in (self._rest, own)]
