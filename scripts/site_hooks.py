@@ -28,6 +28,7 @@ TOPICS = (
     ("chat", "Chat", "chat"),
     ("daemons", "Daemons", "daemons"),
     ("simulated-users", "Simulated users", "simulated_users"),
+    ("workflows", "Workflows", "workflows"),
     ("tools", "Tools", "tools"),
     ("toolbox", "Toolbox: built-in tools", "toolbox"),
     ("mcp", "MCP", "mcp"),

@@ -153,6 +153,8 @@ _HOMES = {
         "TokenBudgetExceededError",
         "ToolFailed",
         "WindlassError",
+        "WorkflowChanged",
+        "WorkflowStepFailed",
     ),
     "events": (
         "AnswerDelta",
@@ -324,6 +326,21 @@ _HOMES = {
     "tools.search.options": ("ToolSearch",),
     "tools.tool": ("AgentInfo", "Parked", "Retry", "Tool", "ToolContext"),
     "usage": ("Usage",),
+    "workflows.execute": ("WorkflowGraph", "workflow_execute", "workflow_graph"),
+    "workflows.functions": ("Workflow", "WorkflowContext", "workflow"),
+    "workflows.result": ("WorkflowResult",),
+    "workflows.sessions": (
+        "WorkflowSession",
+        "WorkflowUsage",
+        "workflow_session",
+        "workflow_session_archive",
+        "workflow_session_fork",
+        "workflow_session_persist",
+        "workflow_session_restore",
+        "workflow_session_resume",
+    ),
+    "workflows.steps": ("WorkflowStep",),
+    "workflows.task": ("task_run", "workflow_draw"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("callers", "errors", "models", "sync", "testing")
@@ -352,6 +369,7 @@ _TOPICS = (
     "tools",
     "usage",
     "workers",
+    "workflows",
 )
 _INNER = (*_TOPICS, "seams")
 

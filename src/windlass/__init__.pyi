@@ -28,6 +28,7 @@ from windlass import toolbox as toolbox
 from windlass import tools as tools
 from windlass import usage as usage
 from windlass import workers as workers
+from windlass import workflows as workflows
 from windlass.access.approval import ApprovalPolicy as ApprovalPolicy
 from windlass.access.approval import PolicyDecision as PolicyDecision
 from windlass.access.approval import Rule as Rule
@@ -154,6 +155,8 @@ from windlass.errors import Timeout as Timeout
 from windlass.errors import TokenBudgetExceededError as TokenBudgetExceededError
 from windlass.errors import ToolFailed as ToolFailed
 from windlass.errors import WindlassError as WindlassError
+from windlass.errors import WorkflowChanged as WorkflowChanged
+from windlass.errors import WorkflowStepFailed as WorkflowStepFailed
 from windlass.errors import WorkspaceChanged as WorkspaceChanged
 from windlass.events import AnswerDelta as AnswerDelta
 from windlass.events import ChildEvent as ChildEvent
@@ -398,6 +401,24 @@ from windlass.workers.sub_agent_run import SubAgentResult as SubAgentResult
 from windlass.workers.sub_agent_run import sub_agent_request as sub_agent_request
 from windlass.workers.sub_agent_run import sub_agent_run as sub_agent_run
 from windlass.workers.tools import agent_lifecycle_tools as agent_lifecycle_tools
+from windlass.workflows.execute import WorkflowGraph as WorkflowGraph
+from windlass.workflows.execute import workflow_execute as workflow_execute
+from windlass.workflows.execute import workflow_graph as workflow_graph
+from windlass.workflows.functions import Workflow as Workflow
+from windlass.workflows.functions import WorkflowContext as WorkflowContext
+from windlass.workflows.functions import workflow as workflow
+from windlass.workflows.result import WorkflowResult as WorkflowResult
+from windlass.workflows.sessions import WorkflowSession as WorkflowSession
+from windlass.workflows.sessions import WorkflowUsage as WorkflowUsage
+from windlass.workflows.sessions import workflow_session as workflow_session
+from windlass.workflows.sessions import workflow_session_archive as workflow_session_archive
+from windlass.workflows.sessions import workflow_session_fork as workflow_session_fork
+from windlass.workflows.sessions import workflow_session_persist as workflow_session_persist
+from windlass.workflows.sessions import workflow_session_restore as workflow_session_restore
+from windlass.workflows.sessions import workflow_session_resume as workflow_session_resume
+from windlass.workflows.steps import WorkflowStep as WorkflowStep
+from windlass.workflows.task import task_run as task_run
+from windlass.workflows.task import workflow_draw as workflow_draw
 
 __version__: str
 __all__ = [

@@ -3,11 +3,13 @@
     WindlassError
       ConfigError                an unknown option or an impossible value; raised before any model call
         AlreadyAnswered          somebody else was the first to answer a question
+        WorkflowChanged          a workflow is not the one that a session was begun with
       ModelError                 a model call failed
         RateLimited  Overloaded  ServerError  Timeout  ConnectionFailed  StreamBroken     (transient)
         CircuitOpen              with_circuit_breaker does not ask a model that keeps failing
         AuthFailed  BadRequest  ContextOverflow  Refused  BadReply                        (final)
       ToolFailed                 a tool failed where failing ends the run
+      WorkflowStepFailed         a step of a workflow ended without a result
       McpError                   an MCP server did not start, ended, or answered something wrong
       BudgetExceeded             a limit was reached
         TokenBudgetExceededError   of tokens
@@ -49,6 +51,12 @@ class ConfigError(WindlassError, ValueError):
 
 class WorkspaceChanged(ConfigError):
     """A session whose workspace is gone, or is not the one that was given."""
+
+
+class WorkflowChanged(ConfigError):
+    """A workflow whose code is not the one that a session was begun with; `error.step` differs."""
+
+    step: str = ""
 
 
 class AlreadyAnswered(ConfigError):
@@ -339,6 +347,12 @@ class DaemonQueueFull(DaemonError):
 
 class DaemonStopped(DaemonError):
     """A daemon that was stopped or has ended; `daemon_resume` starts it again."""
+
+
+class WorkflowStepFailed(WindlassError):
+    """A step of a workflow that ended without a result; `error.step` is its name."""
+
+    step: str = ""
 
 
 class StoreError(WindlassError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from windlass.access.caller import Caller
@@ -23,7 +23,7 @@ from windlass.loop.plan import Plan
 from windlass.loop.reminders import inherit_reminders
 from windlass.loop.run import Run
 from windlass.loop.sinks import Sink
-from windlass.messages import ToolResult, as_messages
+from windlass.messages import Message, ToolResult, as_messages
 from windlass.models.base import silent
 from windlass.policies.preview.mode import for_child
 from windlass.store.base import Store
@@ -125,7 +125,7 @@ def name_child(parent: ToolContext[Any]) -> str:
 
 async def run_child(
     agent: Delegate,
-    task: str,
+    task: str | Sequence[Message],
     ctx: ToolContext[Any],
     child_id: str,
     above: Ledger | None = None,

@@ -53,6 +53,7 @@ NOTED_KINDS = frozenset(
         "thinking_summary",
         "transcript_abandon",
         "transcript_archive",
+        "transcript_resume",
     }
 )
 
