@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, str] = {
     "sub_agent_request": "task options parent allowed_tools disallowed_tools returns",
     "sub_agent_run": "task options parent allowed_tools disallowed_tools returns background",
     "spawn_agent": "config parent store caller deps",
-    "send_input": "handle task",
+    "send_input": "handle task options",
     "suspend_agent": "worker reason options",
     "resume_agent": "worker_or_snapshot resume_input continue_transcript options",
     "agent_stop": "worker options",

@@ -58,6 +58,7 @@ class Plan:
         "validation",
         "watchers",
         "withheld",
+        "workspace",
     )
 
     def __init__(
@@ -86,6 +87,7 @@ class Plan:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
         self.role, self.denied, self.watchers = role, denied, tuple(watchers)
         self.withheld: frozenset[str] = frozenset()  # tools whose calls are denied, not unknown
+        self.workspace: object = None  # the options of the folder and the sandbox of its tools
         self.policies = tuple(policies)
         # completes the plan once servers have said which tools they have; mostly there is none
         self.connect: Callable[[Any], Awaitable[Plan]] | None = None
@@ -117,7 +119,7 @@ class Plan:
             self.metadata,
         )
         other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
-        other.withheld = self.withheld
+        other.withheld, other.workspace = self.withheld, self.workspace
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
         other.inherited, other.connect = self.inherited, self.connect
         other.relocate = self.relocate

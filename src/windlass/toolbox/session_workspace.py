@@ -68,6 +68,7 @@ def bind_plan(plan: Plan, values: Values, assemble: Assemble, *, records: bool) 
     `records`: its runs record their workspace, since they have tools that use it.
     """
     options, built = WorkspaceOptions.read(values), plan.policies
+    plan.workspace = options
     if records:
         plan.metadata = {**(plan.metadata or {}), **describe_workspace(options)}
 

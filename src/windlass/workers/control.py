@@ -22,7 +22,15 @@ from windlass.loop.resume import standing
 from windlass.options.checks import no_key
 from windlass.store.open import Address
 from windlass.workers.config import check_task
-from windlass.workers.drive import Live, WorkerScope, begin_run, leave_place, open_idle
+from windlass.workers.drive import (
+    Live,
+    TaskOutcome,
+    WorkerScope,
+    begin_run,
+    leave_place,
+    open_idle,
+    settle,
+)
 from windlass.workers.live import LiveWorkers, live_workers, rebuild_live
 from windlass.workers.next_task import begin_next_task, restart_from_summary
 from windlass.workers.record import (
@@ -36,6 +44,7 @@ from windlass.workers.record import (
 )
 
 _FIRST, _LONGEST = 0.005, 0.5  # seconds between two looks at a worker of another process
+_PATIENCE: Final = 4  # looks at a run that has ended before its task is settled from the journal
 _SUSPEND_KEYS: Final = ("conditions", "initiator")
 INITIATORS: Final = ("self", "parent", "operator", "triggered")
 
@@ -103,7 +112,7 @@ class Control(msgspec.Struct, frozen=True):
 
         One that no process drives is taken up here, unless it is only waited for until nobody does.
         """
-        pause = _FIRST
+        pause, left = _FIRST, 0
         while True:
             task = self.workers.get_task(self.place.home, self.worker_id)
             if task is not None:
@@ -117,8 +126,12 @@ class Control(msgspec.Struct, frozen=True):
             if not state.info.alive:
                 if until_idle:
                     return state
-                self.launch(self.restore(state))
-                if self.workers.get_task(self.place.home, self.worker_id) is not None:
+                if not state.is_left:
+                    self.launch(self.restore(state))
+                    continue
+                left += 1
+                if left > _PATIENCE:  # its process may be about to do the same
+                    await settle(self.scope(), state, TaskOutcome.of_journal(state))
                     continue
             await seams.sleep(pause)
             pause = min(pause * 2, _LONGEST)
@@ -212,6 +225,7 @@ async def send_input(
     handle: Worker | str,
     task: str,
     *,
+    options: Mapping[str, Any] | None = None,
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> Worker:
@@ -220,13 +234,16 @@ async def send_input(
     ```python
     worker = await w.send_input(worker, "Now do the same for the tests.")
     ```
-    `carry` of the worker says what it takes along. `ConfigError` while it is running or suspended.
+    `carry` of the worker says what it takes along. `ConfigError` while it is running or suspended. `options` is
+    as for `resume_agent`.
     """
     task = check_task(task)
     control = await Control.find(handle, "run", store, caller)
     state = await control.read()
     _check_open(state)
-    if state.status == "running" or (state.settled is None and not _rests(state)):
+    if state.is_left:
+        state = await control.wait()
+    if state.status == "running":
         raise ConfigError(
             f"worker {control.worker_id!r} is still running: wait_agent waits for the end of its task"
         )
@@ -234,7 +251,7 @@ async def send_input(
         raise ConfigError(
             f"worker {control.worker_id!r} is suspended: resume_agent goes on with its task"
         )
-    live = control.restore(state)
+    live = control.restore(state, options)
     control.launch(live, await begin_next_task(control.scope(live), state, task))
     return await control.describe()
 

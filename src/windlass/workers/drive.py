@@ -28,7 +28,7 @@ from windlass.engine.orphans import (
     rebuild_rules,
 )
 from windlass.engine.ownership import owner_of
-from windlass.engine.results import LoopResult
+from windlass.engine.results import LoopResult, paid_in
 from windlass.engine.resume import resume_run
 from windlass.engine.transcript import transcript_of
 from windlass.errors import ConfigError, SessionHeld, StaleWriter, WindlassError, error_text
@@ -37,6 +37,7 @@ from windlass.events import (
     ChildEvent,
     Event,
     JournalEntry,
+    Replied,
     Reshaped,
     RunEnded,
     WorkerStopped,
@@ -46,7 +47,7 @@ from windlass.json_types import JsonObject
 from windlass.llm.transcript_compaction import transcript_compact
 from windlass.loop.abort import Abort
 from windlass.loop.ledger import Ledger
-from windlass.loop.plan import Plan, digest_of
+from windlass.loop.plan import Plan, as_journaled, digest_of
 from windlass.loop.run import Run
 from windlass.loop.sinks import Sink
 from windlass.models.base import silent
@@ -55,6 +56,7 @@ from windlass.output.options import OutputOptions
 from windlass.policies.preview.mode import for_child
 from windlass.store.base import Journal, Store
 from windlass.store.view import messages_of
+from windlass.usage import Usage
 from windlass.workers.config import build_prompt
 from windlass.workers.record import TASK_KEY, WorkerRecord, WorkerState, read_worker, status_of
 from windlass.workers.worktree import (
@@ -244,7 +246,8 @@ async def drive_worker(scope: WorkerScope, worker_id: str, begun: Start | None =
             return
         seams.point("worker.run_ended")
         state = await read_worker(scope.home, worker_id)
-        await settle(scope, state, LoopResult(begun.run, outcome))
+        result = LoopResult(begun.run, outcome)
+        await settle(scope, state, TaskOutcome.of_result(result, scope.live.options))
     except SessionHeld:
         pass  # another process drives it
     except StaleWriter as error:
@@ -265,7 +268,67 @@ def _show(scope: WorkerScope, state: WorkerState, status: str) -> None:
 # --------------------------------------------------------------------------- the end of a task
 
 
-async def settle(scope: WorkerScope, state: WorkerState, result: LoopResult) -> None:
+class TaskOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How the run of a task ended: as its result says, or its journal alone."""
+
+    status: str
+    stop_reason: str | None
+    error: JsonObject | None
+    text: str
+    asks: bool  # for a value
+    data: object
+    usage: Usage
+    cost_usd: float
+    budget_exceeded: bool
+    run_id: str | None
+
+    @classmethod
+    def of_result(cls, result: LoopResult, options: JsonObject) -> TaskOutcome:
+        """Read the result of a run."""
+        asks = OutputOptions.read(options).asks
+        return cls(
+            status=result.status,
+            stop_reason=result.stop_reason,
+            error=result.error,
+            text=result.final_text,
+            asks=asks,
+            data=result.data if asks else None,
+            usage=result.usage,
+            cost_usd=result.cost_usd,
+            budget_exceeded=result.budget_exceeded,
+            run_id=result.run_id,
+        )
+
+    @classmethod
+    def of_journal(cls, state: WorkerState) -> TaskOutcome:
+        """Read the journal of a run, in a process that has none of its code."""
+        ended, entries = state.ended, state.entries_of_task
+        usage, usd = paid_in(entries)
+        said = [e.message.text for e in entries if type(e) is Replied and e.purpose is None]
+        text = said[-1] if said else ""
+        asks = OutputOptions.read(state.record.options).asks
+        return cls(
+            status="failed" if ended is None else ended.status,
+            stop_reason=None if ended is None else ended.stop_reason,
+            error=None if ended is None else ended.error,
+            text=text,
+            asks=asks,
+            data=_read_json(text) if asks else None,
+            usage=usage,
+            cost_usd=usd,
+            budget_exceeded=ended is not None and ended.status == "budget_exhausted",
+            run_id=None if state.run is None else state.run.run_id,
+        )
+
+
+def _read_json(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+async def settle(scope: WorkerScope, state: WorkerState, outcome: TaskOutcome) -> None:
     """Put on record what came of a task, once; then leave its folder by its rule."""
     if state.settled is not None:
         return
@@ -274,15 +337,15 @@ async def settle(scope: WorkerScope, state: WorkerState, result: LoopResult) -> 
     patch = await _write_patch(state)
     if patch is not None:
         entries.append(patch)
-    entries += _write_outputs(state, result)
+    entries += _write_outputs(state, outcome)
     made = read_artifacts([*state.entries, *entries], state.key)
-    status = status_of(result.status, record)
-    payload = _build_payload(result, [one.id for one in made], scope.live.options)
+    status = status_of(outcome.status, record)
+    payload = _build_payload(outcome, [one.id for one in made], state.key)
     update = WorkerUpdate(record.id, status, record.name, state.number, payload, seams.now())
     if record.transcript_mode == "compact" and status in ("completed", "awaiting"):
         entries += await _compact(state)
-    await append_entries(scope, state.key, [*entries, update])
-    scope.show(update)
+    if await append_entries(scope, state.key, [*entries, update]):
+        scope.show(update)
     if status not in ("awaiting", "suspended"):
         await leave_place(record)
 
@@ -294,25 +357,24 @@ async def _settle_failed(scope: WorkerScope, state: WorkerState, error: Exceptio
     payload: JsonObject = {"status": "failed", "ok": False, "text": "", "error": about}
     update = WorkerUpdate(record.id, "failed", record.name, state.number, payload, seams.now())
     try:
-        await append_entries(scope, state.key, [update])
+        if await append_entries(scope, state.key, [update]):
+            scope.show(update)
     except WindlassError:
         log.exception("the end of worker %s could not be put on record", record.id)
-        return
-    scope.show(update)
 
 
-async def append_entries(
-    scope: WorkerScope, key: str, entries: Sequence[JournalEntry]
-) -> list[JournalEntry]:
-    """Append to the journal of a session that nobody drives; return the whole journal."""
+async def append_entries(scope: WorkerScope, key: str, entries: Sequence[JournalEntry]) -> bool:
+    """Append the end of a task to a journal that nobody writes; False if it is there already."""
     journal = await open_idle(scope.home, key)
     try:
-        clean = scope.environment.redact
+        ends = {entry.number for entry in journal.entries if type(entry) is WorkerUpdate}
+        if any([type(entry) is WorkerUpdate and entry.number in ends for entry in entries]):
+            return False
         for entry in entries:
-            journal.append(clean(entry))
+            journal.append(scope.environment.redact(entry))
         journal.flush()
         await journal.durable()
-        return list(journal.entries)
+        return True
     finally:
         await journal.close()
 
@@ -329,48 +391,44 @@ async def open_idle(home: Store, key: str) -> Journal:
     raise AssertionError("unreachable")
 
 
-def _build_payload(result: LoopResult, made: list[str], options: JsonObject) -> JsonObject:
+def _build_payload(outcome: TaskOutcome, made: list[str], key: str) -> JsonObject:
     """Build what the parent reads of a task, without its transcript and artifacts."""
-    asks = OutputOptions.read(options).asks
-    data = result.data if asks else None
-    text = result.final_text
-    ok = result.status in ("done", "idle") and not (asks and data is None)
-    error = result.error
+    data, status = outcome.data, outcome.status
+    lacks = outcome.asks and data is None
+    ok = status in ("done", "idle") and not lacks
+    error = outcome.error
     if error is None and not ok:
-        category = "invalid_output" if asks and result.status == "done" else result.status
-        error = {
-            "category": category,
-            "message": f"it ended as {result.status} ({result.stop_reason})",
-        }
+        category = "invalid_output" if lacks and status == "done" else status
+        error = {"category": category, "message": f"it ended as {status} ({outcome.stop_reason})"}
     payload: JsonObject = {
         "ok": ok,
-        "status": result.status,
-        "stop_reason": result.stop_reason,
-        "text": text,
-        "summary": text if data is None else msgspec.json.encode(data).decode(),
-        "data": msgspec.to_builtins(data),
+        "status": status,
+        "stop_reason": outcome.stop_reason,
+        "text": outcome.text,
+        "summary": outcome.text if data is None else msgspec.json.encode(data).decode(),
+        "data": as_journaled(data, "the answer of a worker"),
         "error": error,
-        "usage": msgspec.to_builtins(result.usage),
-        "tokens_used": result.usage.total_tokens,
-        "cost_usd": result.cost_usd,
-        "budget_exceeded": result.budget_exceeded,
-        "session_id": result.session_id,
-        "run_id": result.run_id,
+        "usage": msgspec.to_builtins(outcome.usage),
+        "tokens_used": outcome.usage.total_tokens,
+        "cost_usd": outcome.cost_usd,
+        "budget_exceeded": outcome.budget_exceeded,
+        "session_id": key,
+        "run_id": outcome.run_id,
         "artifact_ids": made,
     }
     return payload
 
 
-def _write_outputs(state: WorkerState, result: LoopResult) -> list[JournalEntry]:
+def _write_outputs(state: WorkerState, outcome: TaskOutcome) -> list[JournalEntry]:
     """Make the final text an artifact of the first kind that is expected, where none was kept."""
     kinds = state.record.output_kinds
     made = {one.kind for one in read_artifacts(state.entries, state.key)}
-    if not kinds or kinds[0] in made or result.status not in ("done", "idle"):
+    if not kinds or kinds[0] in made or outcome.status not in ("done", "idle"):
         return []
     name = state.record.name
     title = f"{kinds[0]} of task {state.number}"
     made_id = f"artifact_{digest_of([state.key, kinds[0], title])[:12]}"
-    return [ArtifactWritten(made_id, kinds[0], title, result.final_text, None, name)]
+    return [ArtifactWritten(made_id, kinds[0], title, outcome.text, None, name)]
 
 
 async def _write_patch(state: WorkerState) -> ArtifactWritten | None:

@@ -17,7 +17,6 @@ from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
 from windlass.loop.abort import Abort
 from windlass.store.base import Store
-from windlass.toolbox.names import BUILTIN_NAMES
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 from windlass.workers.drive import Live, WorkerScope, caller_of, drive_worker
@@ -103,7 +102,8 @@ def rebuild_live(
     missing = [name for name in record.objects if name not in given]
     own = as_tools(ToolOptions.read(given).tools or ())
     tools = {tool.name: tool for tool in own}
-    unknown = [name for name in record.tools if name not in tools]
+    known = (ARTIFACT_TOOL, *record.builtin, *tools)
+    unknown = [name for name in record.tools if name not in known]
     if unknown:
         found = {tool.name: tool for tool in environment.tools(caller_of(record))}
         tools |= {name: found[name] for name in unknown if name in found}
@@ -113,7 +113,7 @@ def rebuild_live(
             chosen.append(tools[name])
         elif name == ARTIFACT_TOOL:
             chosen.append(build_artifact_tool())
-        elif name in BUILTIN_NAMES:
+        elif name in record.builtin:
             chosen.append(name)
         else:
             missing.append(f"the tool {name}")

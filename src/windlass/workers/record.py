@@ -46,6 +46,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     options: JsonObject = {}
     objects: tuple[str, ...] = ()  # options that are code, which no record can hold
     tools: tuple[str, ...] = ()
+    builtin: tuple[str, ...] = ()  # those of its tools that are built in
     withheld: tuple[str, ...] = ()  # tools that it may not call
     artifacts: tuple[JsonObject, ...] = ()
     transcript: JsonObject | None = None
@@ -186,6 +187,22 @@ class WorkerState(msgspec.Struct, frozen=True):
             if type(entry) is RunStarted and _is_task(entry):
                 return entry
         return None
+
+    @property
+    def entries_of_task(self) -> list[JournalEntry]:
+        """The entries of the last run of a task, and what follows it."""
+        for at in range(len(self.entries) - 1, -1, -1):
+            if _is_task(self.entries[at]):
+                return self.entries[at:]
+        return []
+
+    @property
+    def is_left(self) -> bool:
+        """Whether its run has ended, and its process died before the end of the task was on record."""
+        ended = self.ended
+        if self.stopped or self.settled or not self.is_begun or ended is None:
+            return False
+        return ended.status != "suspended" and _is_task(self.last_run)
 
     @property
     def task(self) -> str:
@@ -431,8 +448,7 @@ def _list_artifacts(
     """List the artifacts that count: all, or with another mode those of the last task."""
     entries = state.entries
     if state.record.artifact_mode != "inherit":
-        first = next((at for at in range(len(entries) - 1, -1, -1) if _is_task(entries[at])), 0)
-        entries = entries[first:]
+        entries = state.entries_of_task
     found = (*earlier, *read_artifacts(entries, state.key))
     if settled is None or settled.payload is None:
         return found

@@ -45,7 +45,7 @@ from windlass.workers.record import (
     read_worker,
     to_metadata,
 )
-from windlass.workers.selection import Selection, select_tools
+from windlass.workers.selection import Selection, inherit_place, select_tools
 from windlass.workers.worktree import check_branch, find_repository
 
 #: Options that are secrets, and those that only code can give.
@@ -76,6 +76,7 @@ async def spawn_agent(
     options = build_options(checked)
     run = check_parent(parent, store, caller, deps)
     chosen = select_tools(checked, options, run)
+    options = inherit_place(checked, options, chosen, run)
     options = {name: one for name, one in options.items() if name != "tool_preset"}
     if checked.node.mode == "llm" and not chosen.tools:
         options.setdefault("max_iterations", 1)
@@ -160,7 +161,7 @@ async def _build_record(
         "mode": config.node.mode,
         "model_policy": _split(config.node.model_policy)[0],
         "output_contract": msgspec.to_builtins(config.node.output_contract),
-        "tools": [tool.name for tool in chosen.tools],
+        "tools": list(chosen.names),
     }
     request: JsonObject = {
         "task": config.task,
@@ -182,7 +183,8 @@ async def _build_record(
         node=node,
         options=stored,
         objects=tuple(objects),
-        tools=tuple(node["tools"]),
+        tools=chosen.names,
+        builtin=chosen.builtin,
         withheld=chosen.withheld,
         artifacts=config.artifacts,
         transcript=transcript,
