@@ -27,6 +27,7 @@ TOPICS = (
     ("workers", "Workers and sub-agents", "workers"),
     ("chat", "Chat", "chat"),
     ("daemons", "Daemons", "daemons"),
+    ("fleet", "Fleets", "fleet"),
     ("simulated-users", "Simulated users", "simulated_users"),
     ("workflows", "Workflows", "workflows"),
     ("tools", "Tools", "tools"),

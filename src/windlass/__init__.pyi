@@ -9,6 +9,7 @@ from windlass import chat as chat
 from windlass import daemons as daemons
 from windlass import errors as errors
 from windlass import events as events
+from windlass import fleet as fleet
 from windlass import generate as generate
 from windlass import llm as llm
 from windlass import mcp as mcp
@@ -132,6 +133,7 @@ from windlass.errors import DaemonStopped as DaemonStopped
 from windlass.errors import Full as Full
 from windlass.errors import GuardrailTripped as GuardrailTripped
 from windlass.errors import InvalidValue as InvalidValue
+from windlass.errors import KeyReused as KeyReused
 from windlass.errors import Locked as Locked
 from windlass.errors import McpError as McpError
 from windlass.errors import ModelError as ModelError
@@ -173,6 +175,7 @@ from windlass.events import ToolCallStarted as ToolCallStarted
 from windlass.events import ToolCallUpdate as ToolCallUpdate
 from windlass.events import TranscriptCompacted as TranscriptCompacted
 from windlass.events.policy import Reminder as Reminder
+from windlass.fleet.handle import RunHandle as RunHandle
 from windlass.generate.api import GenerateChunk as GenerateChunk
 from windlass.generate.api import GenerateResult as GenerateResult
 from windlass.generate.api import Models as Models

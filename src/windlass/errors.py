@@ -4,6 +4,7 @@
       ConfigError                an unknown option or an impossible value; raised before any model call
         AlreadyAnswered          somebody else was the first to answer a question
         WorkflowChanged          a workflow is not the one that a session was begun with
+        KeyReused                a key was submitted before with another prompt
       ModelError                 a model call failed
         RateLimited  Overloaded  ServerError  Timeout  ConnectionFailed  StreamBroken     (transient)
         CircuitOpen              with_circuit_breaker does not ask a model that keeps failing
@@ -57,6 +58,10 @@ class WorkflowChanged(ConfigError):
     """A workflow whose code is not the one that a session was begun with; `error.step` differs."""
 
     step: str = ""
+
+
+class KeyReused(ConfigError):
+    """A key that was submitted before with another prompt, agent or caller."""
 
 
 class AlreadyAnswered(ConfigError):

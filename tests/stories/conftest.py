@@ -30,6 +30,7 @@ STORED = {
     "test_budget_reserves",
     "test_conversation",
     "test_discarded_trees",
+    "test_fleet",
     "test_generate",
     "test_identity",
     "test_parked_sessions",

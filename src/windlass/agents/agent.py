@@ -194,6 +194,11 @@ class Agent(Generic[Deps, Output]):
         """Its name in traces."""
         return AgentOptions.read(self._options).name
 
+    @property
+    def version(self) -> str:
+        """Its version in a fleet."""
+        return AgentOptions.read(self._options).version
+
     @overload
     async def run(
         self,

@@ -77,7 +77,9 @@ class Environment:
         roles: Mapping[str, Any] | Callable[[Caller], Iterable[str]] | Roles | None = None,
         audit_anchor: AuditAnchor | None = None,
         mcp_servers: object = None,
+        fleet: str = "local",
     ) -> None:
+        self.fleet = fleet
         self._servers = None if mcp_servers is None else _check_servers(mcp_servers)
         self._mcp: McpPool | None = None
         self._given_resources = None if resources is None else tuple(resources)

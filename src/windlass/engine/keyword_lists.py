@@ -844,6 +844,7 @@ def take_agent_options(
     | Sequence[Callable[..., object] | str]
     | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
+    version: str = "1",
     working_files: str | Sequence[str] = (),
     workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,
@@ -1024,6 +1025,7 @@ def take_changes(
     | Sequence[Callable[..., object] | str]
     | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
+    version: str = "1",
     working_files: str | Sequence[str] = (),
     workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,
@@ -1211,6 +1213,7 @@ def take_run_options(
     | Sequence[Callable[..., object] | str]
     | None = None,
     verify_completion_judge: bool | JsonObject | CompletionJudge | None = None,
+    version: str = "1",
     working_files: str | Sequence[str] = (),
     workspace: str | os.PathLike[str] | None = None,
     anthropic: JsonObject | None = None,

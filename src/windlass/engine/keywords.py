@@ -445,6 +445,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     turn_policy: JsonObject | TurnPolicy | None
     verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
     verify_completion_judge: bool | JsonObject | CompletionJudge | None
+    version: str
     working_files: str | Sequence[str]
     workspace: str | os.PathLike[str] | None
 
@@ -600,6 +601,7 @@ class RunKeywords(ProviderKeywords, total=False):
     turn_policy: JsonObject | TurnPolicy | None
     verify_completion: Callable[..., object] | str | Sequence[Callable[..., object] | str] | None
     verify_completion_judge: bool | JsonObject | CompletionJudge | None
+    version: str
     working_files: str | Sequence[str]
     workspace: str | os.PathLike[str] | None
 

@@ -158,6 +158,9 @@ def _restore_ended(run: Run, state: Standing) -> Start:
 def _remind_of_suspension(run: Run, state: Standing) -> None:
     """Tell the model why it was suspended, if a reason was given."""
     parked = state.suspended
+    # A worker that ends parks its runs: the model need not know on which machine it works.
+    if parked is not None and parked.initiator == "fleet":
+        return
     if parked is not None and parked.reason and not parked.waiting:
         words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
         run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")

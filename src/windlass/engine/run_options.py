@@ -148,7 +148,9 @@ class AgentOptions(OptionGroup, frozen=True, kw_only=True):
     """The agent's name, role and dependencies."""
 
     name: Annotated[str | None, Option(optional(identifier), scope="start", in_file=False)] = None
-    """Its name in traces, and as a tool."""
+    """Its name in traces, as a tool, and in a fleet."""
+    version: Annotated[str, Option(identifier, scope="start", doors=AGENTS, in_file=False)] = "1"
+    """Its version in a fleet, where its queue is `name@version`."""
     description: Annotated[
         str | None, Option(optional(text), scope="start", doors=AGENTS, in_file=False)
     ] = None

@@ -162,6 +162,7 @@ GROUPS: Final[dict[str, str]] = {
     "turn_policy": "policies.completion:CompletionOptions",
     "verify_completion": "policies.judges.options:JudgeOptions",
     "verify_completion_judge": "policies.judges.options:JudgeOptions",
+    "version": "engine.run_options:AgentOptions",
     "wake_interval_ms": "policies.daemon.options:DaemonOptions",
     "watch_paths": "policies.daemon.options:DaemonOptions",
     "working_files": "policies.skills.options:SkillOptions",
@@ -551,6 +552,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "turn_policy",
             "verify_completion",
             "verify_completion_judge",
+            "version",
             "working_files",
             "workspace",
         }
@@ -707,6 +709,7 @@ NAMES: Final[dict[str, frozenset[str]]] = {
             "turn_policy",
             "verify_completion",
             "verify_completion_judge",
+            "version",
             "working_files",
             "workspace",
         }
@@ -783,6 +786,7 @@ SETTLED: Final = frozenset(
         "task_id",
         "trace_agent",
         "transcript",
+        "version",
         "wake_interval_ms",
         "watch_paths",
         "workspace",

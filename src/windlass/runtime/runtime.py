@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from functools import cached_property, wraps
 from inspect import signature
 from typing import TYPE_CHECKING
 
+from windlass.access.caller import Caller
+from windlass.agents.agent import Agent
 from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, nearest
+from windlass.fleet.handle import RunHandle
+from windlass.fleet.request import FleetAgent
+from windlass.fleet.service import FleetService
 from windlass.generate.api import Models
 from windlass.runtime.audit import Audit
 
@@ -44,3 +51,81 @@ class Runtime(Environment):
     def audit(self) -> Audit:
         """The audit log: `await scope.audit.query(…)`, `await scope.audit.verify()`."""
         return Audit(self)
+
+    @cached_property
+    def _fleet(self) -> FleetService:
+        return FleetService(self, self.fleet)
+
+    async def submit(
+        self,
+        agent: FleetAgent | str,
+        prompt: object,
+        *,
+        queue: str | None = None,
+        key: str | None = None,
+        priority: int = 0,
+        not_before: datetime | float | None = None,
+        session_id: str | None = None,
+        caller: Caller | None = None,
+        connection: object = None,
+    ) -> RunHandle:
+        """Have an agent run in the background, on a worker or in this process; return a handle.
+
+        ```python
+        handle = await runtime.submit(refunds, "Refund order 7.", key="order-7")
+        out = await handle.result()
+        ```
+        The agent needs a name; its queue is `name@version` unless `queue` says otherwise. With
+        `fleet="local"`, an agent that is given as an object is served by this process while no other
+        one drives the store; one that is given by name waits for a worker. A `key` that was used
+        before gives the handle of that run, and raises `KeyReused` if the prompt is another. A higher
+        `priority` runs first. `not_before` is a datetime or epoch seconds. `session_id` continues a
+        session: one run at a time. `connection` is an asyncpg connection with a transaction of your
+        own on the store's database: the run is submitted when it commits.
+        """
+        return await self._fleet.submit(
+            agent,
+            prompt,
+            queue=queue,
+            key=key,
+            priority=priority,
+            not_before=not_before,
+            session_id=session_id,
+            caller=caller,
+            connection=connection,
+        )
+
+    async def handle(
+        self,
+        session_id: str,
+        *,
+        agent: Agent[object, object] | None = None,
+        caller: Caller | None = None,
+    ) -> RunHandle:
+        """Return the handle of a session's last run, submitted in any process.
+
+        With `agent`, the result is read with its output type. Raises `NoSuchSession`.
+        """
+        return await self._fleet.find_handle(session_id, agent, caller)
+
+    async def serve(
+        self,
+        *agents: FleetAgent,
+        slots: int = 20,
+        queues: tuple[str, ...] = (),
+        limits: Mapping[str, Mapping[str, int]] | None = None,
+        grace: float = 20.0,
+    ) -> None:
+        """Drive submitted runs of these agents in this process, until the task is cancelled.
+
+        At most `slots` at once. `queues` are further queues to serve. `limits` are runs at once over
+        all workers: `{"tenants": {"*": 5}, "queues": {"refunds@1": 2}, "models": {…}}`. When it is
+        cancelled, running turns end and the runs are handed over, within `grace` seconds.
+        """
+        await self._fleet.serve(agents, slots=slots, queues=queues, limits=limits, grace=grace)
+
+    async def aclose(self) -> None:
+        """Hand over what runs in the background, then close the store and the threads."""
+        if "_fleet" in self.__dict__:
+            await self._fleet.aclose()
+        await super().aclose()

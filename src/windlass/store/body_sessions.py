@@ -15,7 +15,7 @@ from windlass.store import codec as written
 from windlass.store.base import InboxItem, InboxKind
 from windlass.store.memory_database import MemoryTx
 from windlass.store.postgres.schema import CHANNEL
-from windlass.store.wishes import Transaction
+from windlass.store.wishes import WAKE, WAKING, Transaction
 
 _OWN = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
 
@@ -67,6 +67,8 @@ def post_item(tx: Transaction, session_id: str, kind: InboxKind, payload: object
     """
     item = InboxItem(seams.new_id("mail"), kind, payload, seams.now())
     data = written.encode_value(payload, "a posted item")
+    if kind in WAKING:
+        tx.keep(WAKE, (item.posted_at, item.posted_at, session_id))
     if isinstance(tx, MemoryTx):
         tx.effects.post(session_id, item)
         return item.id

@@ -237,6 +237,7 @@ class MemoryStore:
         self._answering = threading.Lock()
         self._loading = threading.Lock()
         self._database: MemoryDatabase | None = None
+        self.listeners: list[Callable[[], None]] = []  # told when a body was committed
 
     async def open(
         self,
@@ -311,7 +312,13 @@ class MemoryStore:
 
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run the body in a transaction of the store's own in-memory database."""
-        return self.transact(body, _nothing, _nothing)[0]
+        value = self.transact(body, _nothing, _nothing)[0]
+        self._tell()
+        return value
+
+    def _tell(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     async def consult(self, body: Callable[[Any], T]) -> T:
         """Run the body; reads hold nothing up in memory."""
@@ -382,6 +389,9 @@ class MemoryStore:
             self._post_checked(session, item)
         else:
             session.post(item)
+        if self._database is not None:
+            self._database.wake(session_id, item)
+            self._tell()
         seams.point("inbox.after_post")
         return item.id
 

@@ -12,7 +12,7 @@ from windlass.errors import NoSuchSession
 from windlass.events import JournalEntry, SessionOpened
 from windlass.store.base import InboxItem
 from windlass.store.transaction import Guard, Tx
-from windlass.store.wishes import TABLES
+from windlass.store.wishes import TABLES, WAKE, WAKING
 
 T = TypeVar("T")
 
@@ -110,6 +110,12 @@ class MemoryDatabase:
             connection.execute("COMMIT /* windlass */")
             effects.apply()
             return value, entries
+
+    def wake(self, session_id: str, item: InboxItem) -> None:
+        """Raise the wish of a session that an item wakes."""
+        if item.kind in WAKING:
+            with self._transaction:
+                self._connection.execute(WAKE, (item.posted_at, item.posted_at, session_id))
 
     def remove_wish(self, session_id: str) -> None:
         """Remove the wish of a session that is deleted."""

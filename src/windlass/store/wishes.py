@@ -65,6 +65,12 @@ CREATE TABLE windlass_workers (
 );
 """
 _OWN: Final = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
+#: Mail that a parked session is woken by, if it has had a wish: in the transaction of the post.
+WAKING: Final = frozenset({"resume", "decision", "result", "cancel"})
+WAKE: Final = (
+    f"UPDATE {TABLE} SET number = number + 1, tries = 0, error = NULL,"
+    f" due = CASE WHEN due IS NULL OR due > ? THEN ? ELSE due END WHERE session = ? {_OWN}"
+)
 _COLUMNS: Final = (
     "session, agent, queue, number, due, priority, tenant, key, tries, requests, digest, model,"
     " raised_at, worker, since, error"
@@ -164,7 +170,7 @@ def raise_wish(
         )
     if key is not None and known.key is not None and known.key != key:
         raise StoreError(f"session {session!r} was submitted with key {known.key!r}, not {key!r}")
-    waiting = list(known.requests) if known.is_wanted else []
+    waiting = list(known.requests)
     if request is not None:
         waiting.append(request)
     if known.due is not None:
@@ -188,6 +194,49 @@ def clear_wish(tx: Transaction, session: str, number: int) -> bool:
         f"UPDATE {TABLE} SET due = NULL, tries = 0, requests = ?, error = NULL, since = NULL"
         f" WHERE session = ? AND number = ? {_OWN}",
         (_pack([]), session, number),
+    )
+    return changed.rowcount == 1
+
+
+def begin_drive(tx: Transaction, wish: Wish, worker: str, tries: int) -> bool:
+    """Put on record who drives a wish; False if it was raised or cleared meanwhile."""
+    changed = tx.keep(
+        f"UPDATE {TABLE} SET worker = ?, since = ?, tries = ?"
+        f" WHERE session = ? AND number = ? AND due IS NOT NULL {_OWN}",
+        (worker, seams.now(), tries, wish.session, wish.number),
+    )
+    return changed.rowcount == 1
+
+
+def end_request(tx: Transaction, session: str, request_id: str) -> Wish | None:
+    """Remove a request that is done; return the wish with those that are left."""
+    wish = read_wish(tx, session)
+    if wish is None:
+        return None
+    left = [request for request in wish.requests if request.get("id") != request_id]
+    if len(left) != len(wish.requests):
+        tx.keep(f"UPDATE {TABLE} SET requests = ? WHERE session = ? {_OWN}", (_pack(left), session))
+    return msgspec.structs.replace(wish, requests=tuple(left))
+
+
+def park_wish(tx: Transaction, session: str, number: int) -> bool:
+    """Say that a session waits to be woken; its requests stay. False if it was woken meanwhile."""
+    changed = tx.keep(
+        f"UPDATE {TABLE} SET due = NULL, tries = 0, error = NULL, since = NULL"
+        f" WHERE session = ? AND number = ? {_OWN}",
+        (session, number),
+    )
+    return changed.rowcount == 1
+
+
+def postpone_wish(
+    tx: Transaction, session: str, number: int, due: float, error: str | None = None
+) -> bool:
+    """Let a wish be due later, and say why; False if it was raised meanwhile."""
+    changed = tx.keep(
+        f"UPDATE {TABLE} SET due = ?, error = ?, since = NULL"
+        f" WHERE session = ? AND number = ? AND due IS NOT NULL {_OWN}",
+        (due, error, session, number),
     )
     return changed.rowcount == 1
 

@@ -8,15 +8,19 @@ from pathlib import Path
 import pytest
 
 from windlass.errors import NoSuchSession
-from windlass.store.base import Store
+from windlass.store.base import InboxKind, Store
 from windlass.store.body_sessions import create_session, post_item
 from windlass.store.wishes import (
     Transaction,
     Wish,
+    begin_drive,
     clear_wish,
     due_wishes,
+    end_request,
     find_key,
     next_due,
+    park_wish,
+    postpone_wish,
     raise_wish,
     read_wish,
 )
@@ -119,6 +123,44 @@ class WishesKit:
             await store.commit(lambda tx: raise_wish(tx, "other", agent="a", key="k"))
             found = await store.consult(lambda tx: find_key(tx, "k"))
             assert found is not None and found.session == "other"
+
+    @pytest.mark.parametrize(("kind", "wakes"), [("resume", True), ("steer", False)])
+    async def test_mail_wakes_a_session_that_has_had_a_wish(
+        self, tmp_path: Path, kind: InboxKind, wakes: bool
+    ) -> None:
+        async with self.opened(tmp_path) as store:
+            for session in ("s", "by-hand"):
+                await store.commit(lambda tx, session=session: create_session(tx, session))
+            await store.commit(lambda tx: raise_wish(tx, "s", agent="a", request={"id": "r"}))
+            assert await store.commit(lambda tx: park_wish(tx, "s", 1))
+            for session in ("s", "by-hand"):
+                await store.post(session, kind, "go on")
+            wish = await _read(store, "s")
+            assert (wish.is_wanted, wish.number) == ((True, 2) if wakes else (False, 1))
+            assert wish.requests == ({"id": "r"},)
+            assert await store.consult(lambda tx: read_wish(tx, "by-hand")) is None
+            # The same in the transaction of a body.
+            await store.commit(lambda tx: post_item(tx, "s", kind))
+            assert (await _read(store, "s")).number == (3 if wakes else 1)
+
+    async def test_drive_is_on_record_and_requests_end_one_by_one(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            for name in ("one", "two"):
+                await store.commit(
+                    lambda tx, name=name: raise_wish(tx, "s", agent="a", request={"id": name})
+                )
+            wish = await _read(store, "s")
+            assert await store.commit(lambda tx: begin_drive(tx, wish, "w1", 1))
+            driven = await _read(store, "s")
+            assert (driven.worker, driven.tries, driven.since is not None) == ("w1", 1, True)
+            left = await store.commit(lambda tx: end_request(tx, "s", "one"))
+            assert left is not None and left.requests == ({"id": "two"},)
+            assert await store.commit(lambda tx: postpone_wish(tx, "s", 2, 1e12, "busy"))
+            late = await _read(store, "s")
+            assert (late.due, late.error, late.since) == (1e12, "busy", None)
+            await store.commit(lambda tx: raise_wish(tx, "s"))
+            assert not await store.commit(lambda tx: postpone_wish(tx, "s", 2, 1e12))
+            assert not await store.commit(lambda tx: begin_drive(tx, wish, "w2", 1))
 
     async def test_wish_goes_with_its_session(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:

@@ -40,7 +40,10 @@ from windlass.store.sqlite.model_calls import OF_SESSION, Page
 from windlass.store.sqlite.queries import split
 from windlass.store.threaded.jobs import Line
 from windlass.store.threaded.store import Opening
+from windlass.store.wishes import WAKE, WAKING
 
+# `windlass.store.wishes.WAKE` in the form of the driver: the time is one value.
+_WAKE = WAKE.replace("session = ?", "session = $2").replace("?", "$1")
 AT_ONCE = 500  # sessions that are removed in one transaction
 
 
@@ -334,6 +337,8 @@ async def post(
     )
     if sid is None:
         raise await unknown(connection, session_id)
+    if item[1] in WAKING:
+        await connection.execute(_WAKE, item[3], plain(session_id))
     await connection.execute(f"SELECT pg_notify({CHANNEL}, $1)", str(sid))
     return sid
 

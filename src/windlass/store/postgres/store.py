@@ -31,6 +31,7 @@ from windlass.store.postgres import sessions as changes
 from windlass.store.postgres.address import Address
 from windlass.store.postgres.commit import look, once
 from windlass.store.postgres.connection import Connection
+from windlass.store.postgres.driver_lock import DriverConnection
 from windlass.store.postgres.writer import Writer
 from windlass.store.threaded.jobs import Call, Line
 from windlass.store.threaded.store import (
@@ -42,6 +43,7 @@ from windlass.store.threaded.store import (
 )
 
 T = TypeVar("T")
+_SEARCH_PATH = "SELECT pg_catalog.current_setting('search_path')"
 log = logging.getLogger("windlass.store")
 
 
@@ -60,6 +62,7 @@ class PostgresStore(ServedStore):
         self._writer = Writer(self.address, busy_timeout)
         super().__init__(self.address, self._writer)
         self._writer.token = self.token
+        self._driving: DriverConnection | None = None
 
     async def _become_writer(self, opening: Opening) -> None:
         changes.check_id(opening.line.session_id)
@@ -213,6 +216,30 @@ class PostgresStore(ServedStore):
     async def release_calls(self, session_id: str) -> None:
         """Remove what is reserved for the calls of a session."""
         await self._change(lambda db, _writer: changes.release_session(db, session_id))
+
+    async def find_search_path(self) -> str:
+        """Return the search path of this store's connections; its tables exist then."""
+
+        async def find(writer: Writer) -> str:
+            return await look(writer.pool, lambda db: db.fetchval(_SEARCH_PATH))
+
+        return await self._ask(find)
+
+    async def try_driver_lock(self) -> bool:
+        """Become the only process that drives sessions here; False while another one is."""
+
+        async def acquire(writer: Writer) -> bool:
+            if self._driving is None:
+                self._driving = DriverConnection(writer.address, writer.patience, writer.schema.use)
+            return await self._driving.try_acquire()
+
+        return await self._ask(acquire)
+
+    async def release_driver_lock(self) -> None:
+        """Let another process drive sessions."""
+        driving, self._driving = self._driving, None
+        if driving is not None:
+            await self._ask(lambda _writer: driving.release())
 
     # ----------------------------------------------------------------------- the thread
 

@@ -48,6 +48,7 @@ from windlass.store.threaded.store import (
     without_opening,
 )
 from windlass.store.transaction import Tx, Unguarded
+from windlass.store.wishes import WAKE, WAKING
 
 T = TypeVar("T")
 
@@ -177,6 +178,8 @@ class SqliteStore(ServedStore):
                 "INSERT INTO windlass_inbox (sid, id, kind, payload, at) VALUES (?, ?, ?, ?, ?)",
                 (sid, item_id, kind, data, at),
             )
+            if kind in WAKING:
+                db.execute(WAKE, (at, at, session_id))
             return item_id
 
         seams.point("inbox.before_post")

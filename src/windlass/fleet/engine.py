@@ -1,0 +1,49 @@
+"""The seam to engines: what carries wake-ups to workers, and may deliver them twice, late or never."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+Drive: TypeAlias = Callable[[str], Awaitable[None]]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A session that an engine has given to a worker."""
+
+    session: str
+    worker: str | None
+    since: float | None
+
+
+class Fleet(Protocol):
+    """An engine. What a session does is not its business: the store says who wants to run.
+
+    There is no lock, no lease and no retry in this protocol: whoever drives reads the wish of the
+    session first, and the journal refuses a writer that was replaced.
+    """
+
+    name: str
+
+    async def wake(
+        self, session: str, *, queue: str, priority: int = 0, at: float | None = None
+    ) -> None:
+        """Have a session driven by a worker that serves the queue, now or at a time."""
+        ...
+
+    async def serve(self, drive: Drive, *, queues: Sequence[str], slots: int) -> None:
+        """Drive sessions of these queues, at most `slots` at once, until `stop`.
+
+        `queues` is looked at again and again: it may grow.
+        """
+        ...
+
+    async def stop(self, grace: float) -> None:
+        """Take no new sessions, and wait up to `grace` seconds for those under way to park."""
+        ...
+
+    async def held(self) -> list[Held]:
+        """List what workers hold now."""
+        ...

@@ -1,0 +1,181 @@
+"""The local engine: one process drives the sessions of a store, and a lock says which.
+
+It reads wishes from the store itself, so there is no queue, no lease and nothing to install. Others
+stand by, and drive as soon as the lock is free: the kernel frees it with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
+
+from windlass import seams
+from windlass.errors import StoreError, error_text
+from windlass.fleet.engine import Drive, Held
+from windlass.fleet.locks import lock_for
+from windlass.store.base import Store
+from windlass.store.memory import MemoryStore
+from windlass.store.sqlite.store import SqliteStore
+from windlass.store.wishes import Wish, due_wishes, next_due
+
+LOOK_SECONDS: Final = 0.05  # how soon a change by another process is noticed in a file
+ASK_SECONDS: Final = 0.5  # and at a server
+REST_SECONDS: Final = 1.0  # until a session is driven again that did not change
+LATEST_SECONDS: Final = 30.0  # the longest time without a look at the store
+
+#: Fires what is due of triggers; returns when to look again, or None.
+Sweep: TypeAlias = Callable[[Store, float], Awaitable[float | None]]
+
+log = logging.getLogger("windlass.fleet")
+
+
+class LocalFleet:
+    """Wake-ups within one process, from the wishes of its store."""
+
+    name = "local"
+
+    def __init__(self, store: Store, sweep: Sweep | None = None) -> None:
+        self._store, self._sweep = store, sweep
+        self._lock = lock_for(store)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._resting: dict[str, tuple[int, float]] = {}  # numbers of wishes that did not change
+        self._since: dict[str, float] = {}
+        self._changed = asyncio.Event()
+        self._stopping = False
+        self.is_driver = False
+
+    async def wake(
+        self, session: str, *, queue: str, priority: int = 0, at: float | None = None
+    ) -> None:
+        """Look at the store soon: the wish is there already."""
+        self._resting.pop(session, None)
+        self._changed.set()
+
+    async def serve(self, drive: Drive, *, queues: Sequence[str], slots: int) -> None:
+        """Drive sessions that want to run while this process has the lock, until `stop`."""
+        self._stopping = False
+        store = self._store
+        if isinstance(store, MemoryStore):
+            store.listeners.append(self._changed.set)
+        try:
+            while not self._stopping:
+                self._changed.clear()
+                seen = self._stat()
+                until = await self._look(drive, queues, slots)
+                await self._wait(seen, until)
+        finally:
+            if isinstance(store, MemoryStore):
+                store.listeners.remove(self._changed.set)
+            if not self._tasks:
+                await self._release()
+
+    async def stop(self, grace: float) -> None:
+        """Take no new sessions, and wait for those under way; then let others drive."""
+        self._stopping = True
+        self._changed.set()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=grace)
+        if not self._tasks:
+            await self._release()
+
+    async def held(self) -> list[Held]:
+        """List what is driven here."""
+        worker = f"pid {os.getpid()}"
+        return [Held(session, worker, self._since[session]) for session in self._tasks]
+
+    # ----------------------------------------------------------------------- the loop
+
+    async def _look(self, drive: Drive, queues: Sequence[str], slots: int) -> float:
+        """Start what is due; return when to look again at the latest."""
+        now = seams.now()
+        try:
+            if not await self._lock.try_acquire():
+                self.is_driver = False
+                return now + self._pause
+            if not self.is_driver:
+                self.is_driver = True
+                log.info("this process drives the sessions of %r", self._store)
+            later = [now + LATEST_SECONDS]
+            if self._sweep is not None and (again := await self._sweep(self._store, now)):
+                later.append(again)
+            if len(self._tasks) < slots and queues:
+                # Those under way are still due: so many more are asked for.
+                wanted = tuple(queues)
+                due, coming = await self._store.consult(
+                    lambda tx: (due_wishes(tx, now, slots, wanted), next_due(tx, now))
+                )
+                if coming is not None:
+                    later.append(coming)
+                later += self._start(drive, due, now, slots)
+        except StoreError as error:
+            log.warning("the fleet cannot look for work now: %s", error_text(error))
+            return now + REST_SECONDS
+        return min(later)
+
+    def _start(self, drive: Drive, due: list[Wish], now: float, slots: int) -> list[float]:
+        """Drive these wishes; return when those that rest may be tried again."""
+        later: list[float] = []
+        for wish in due:
+            session = wish.session
+            if session in self._tasks:
+                continue
+            number, until = self._resting.get(session, (0, 0.0))
+            if number == wish.number and until > now:
+                later.append(until)
+                continue
+            if len(self._tasks) >= slots:
+                break
+            self._resting[session] = (wish.number, now + REST_SECONDS)
+            self._since[session] = now
+            task = asyncio.get_running_loop().create_task(self._drive(drive, session))
+            self._tasks[session] = task
+        if len(self._resting) > 4 * slots + 64:
+            self._resting = {s: rest for s, rest in self._resting.items() if rest[1] > now}
+        return later
+
+    async def _drive(self, drive: Drive, session: str) -> None:
+        try:
+            await drive(session)
+        except Exception:
+            log.exception("session %s could not be driven", session)
+        finally:
+            del self._tasks[session], self._since[session]
+            self._changed.set()
+
+    # ----------------------------------------------------------------------- waiting
+
+    @property
+    def _pause(self) -> float:
+        return LOOK_SECONDS if isinstance(self._store, SqliteStore) else ASK_SECONDS
+
+    async def _wait(self, seen: object, until: float) -> None:
+        """Wait until the store has changed, a session has ended, or the time has come."""
+        while not self._changed.is_set() and (left := until - seams.now()) > 0:
+            alone = isinstance(self._store, MemoryStore)
+            try:
+                pause = left if alone else min(left, self._pause)
+                async with asyncio.timeout(pause):  # `wait_for` may lose a cancellation
+                    await self._changed.wait()
+            except TimeoutError:
+                if not alone and (not isinstance(self._store, SqliteStore) or self._stat() != seen):
+                    return
+
+    def _stat(self) -> object:
+        """Return what changes when another process writes to the file."""
+        if not isinstance(self._store, SqliteStore):
+            return None
+        try:
+            found = os.stat(f"{self._store.path}-wal")
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    async def _release(self) -> None:
+        self.is_driver = False
+        try:
+            await self._lock.release()
+        except StoreError as error:  # it went with its connection
+            log.info("the lock is gone already: %s", error_text(error))

@@ -1,0 +1,182 @@
+"""The fleet of a Runtime: it submits runs, makes handles, and drives sessions in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from windlass.access.caller import Caller
+from windlass.agents.agent import Agent
+from windlass.engine.environment import Environment
+from windlass.engine.ownership import find_session
+from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.fleet.engine import Fleet
+from windlass.fleet.handle import Changes, RunHandle
+from windlass.fleet.limits import check_limits
+from windlass.fleet.local import LocalFleet
+from windlass.fleet.request import FleetAgent
+from windlass.fleet.submit import Submission, Submitted, prepare_submission
+from windlass.fleet.worker import GRACE_SECONDS, SLOTS, Worker
+
+ENGINES: Final = ("local",)
+LEAVE_SECONDS: Final = 2.0  # for runs to park when the block of a Runtime ends
+
+
+class FleetService:
+    """Submission and driving for one Runtime."""
+
+    def __init__(self, environment: Environment, engine: str = "local") -> None:
+        if engine not in ENGINES:
+            raise ConfigError(
+                f"fleet {safe_repr(engine)} is no engine{nearest(str(engine), ENGINES)}"
+            )
+        self._environment, self._engine_name = environment, engine
+        self._changes = Changes()
+        self._engine: Fleet | None = None
+        self._worker: Worker | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def submit(
+        self,
+        agent: FleetAgent | str,
+        prompt: object,
+        *,
+        session_id: str | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        priority: int = 0,
+        not_before: datetime | float | None = None,
+        caller: Caller | None = None,
+        connection: object = None,
+    ) -> RunHandle:
+        """Create a session with the wish to run the prompt, and return its handle."""
+        environment, store = self._environment, self._environment.store
+        asked = await prepare_submission(
+            environment,
+            store,
+            agent,
+            prompt,
+            session_id=session_id,
+            queue=queue,
+            key=key,
+            priority=priority,
+            not_before=not_before,
+            caller=caller,
+        )
+        done = await self._write(asked, connection)
+        if not isinstance(agent, str) and self._engine_name == "local":
+            self._serve_in_background(agent, asked.queue)
+        await self._find_engine().wake(
+            done.session_id, queue=done.queue, priority=done.priority, at=asked.due
+        )
+        return RunHandle(
+            environment,
+            store,
+            self._changes,
+            done.session_id,
+            request_id=done.request_id,
+            agent=agent if isinstance(agent, Agent) else None,
+        )
+
+    async def _write(self, asked: Submission, connection: object) -> Submitted:
+        store = self._environment.store
+        if connection is None:
+            return await store.commit(asked.write)
+        # Loaded by callers who have a transaction of their own.
+        from windlass.store.postgres.foreign import run_on_connection
+
+        return await run_on_connection(store, connection, asked.write)
+
+    async def find_handle(
+        self, session_id: str, agent: Agent[object, object] | None, caller: Caller | None
+    ) -> RunHandle:
+        """Return the handle of a session's last run."""
+        environment, store = self._environment, self._environment.store
+        key = await find_session(store, session_id, caller, environment, "read")
+        await store.info(key)
+        return RunHandle(environment, store, self._changes, key, agent=agent)
+
+    # ----------------------------------------------------------------------- this process drives
+
+    async def serve(
+        self,
+        agents: Sequence[FleetAgent],
+        *,
+        slots: int = SLOTS,
+        queues: Sequence[str] = (),
+        limits: Mapping[str, Mapping[str, int]] | None = None,
+        grace: float = GRACE_SECONDS,
+    ) -> None:
+        """Drive sessions of these agents until this task is cancelled; then park what runs."""
+        if not agents:
+            raise ConfigError("a worker needs an agent to serve")
+        worker = self.build_worker(agents, slots=slots, queues=queues, limits=limits)
+        serving = asyncio.get_running_loop().create_task(worker.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            await worker.stop(grace)
+            raise
+
+    def build_worker(
+        self,
+        agents: Sequence[FleetAgent],
+        *,
+        slots: int = SLOTS,
+        queues: Sequence[str] = (),
+        limits: Mapping[str, Mapping[str, int]] | None = None,
+    ) -> Worker:
+        """Return a worker for these agents, which its caller serves and stops."""
+        worker = self._build_worker(slots, queues, limits)
+        for agent in agents:
+            worker.add_agent(agent)
+        return worker
+
+    async def aclose(self) -> None:
+        """Park what this process drives in the background, and end."""
+        worker, self._worker = self._worker, None
+        serving, self._serving, self._engine = self._serving, None, None
+        if worker is None or serving is None:
+            return
+        if serving.get_loop() is not asyncio.get_running_loop():
+            return  # its loop has ended, and it with it
+        if not await worker.stop(LEAVE_SECONDS):
+            worker.leave()
+            await worker.driver.wait_until_idle()
+        await asyncio.wait({serving})
+
+    def _serve_in_background(self, agent: FleetAgent, queue: str) -> None:
+        serving = self._serving
+        loop = asyncio.get_running_loop()
+        if serving is None or serving.done() or serving.get_loop() is not loop:
+            self._engine = None
+            self._worker = self._build_worker(SLOTS, (), None)
+            self._serving = loop.create_task(self._worker.serve())
+        assert self._worker is not None
+        self._worker.add_agent(agent, queue)
+
+    def _build_worker(
+        self,
+        slots: int,
+        queues: Sequence[str],
+        limits: Mapping[str, Mapping[str, int]] | None,
+    ) -> Worker:
+        if type(slots) is not int or slots < 1:
+            raise ConfigError(f"slots is a whole number from 1, not {safe_repr(slots)}")
+        worker = Worker(
+            self._environment,
+            self._environment.store,
+            self._find_engine(),
+            slots=slots,
+            queues=queues,
+            limits=check_limits(limits),
+        )
+        worker.driver.on_step = self._changes.tell
+        return worker
+
+    def _find_engine(self) -> Fleet:
+        if self._engine is None:
+            self._engine = LocalFleet(self._environment.store)
+        return self._engine
