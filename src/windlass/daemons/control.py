@@ -148,7 +148,8 @@ async def _is_alive(found: FoundDaemon) -> bool:
 
 async def _describe(found: FoundDaemon) -> DaemonSnapshot:
     alive = await _is_alive(found)
-    entries, inbox = await found.read(), await found.home.inbox(found.key)
+    # the inbox first: what is taken meanwhile is then in both, and never in none
+    inbox, entries = await found.home.inbox(found.key), await found.read()
     state = read_state(entries)
     waiting, in_flight = list_events(state, inbox), None
     if alive:

@@ -43,6 +43,7 @@ from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store.base import Head, Store
 from windlass.testing.answers_kit import AnswersKit
+from windlass.testing.daemon_events_kit import DaemonEventsKit
 from windlass.testing.model_calls_kit import BooksKit
 from windlass.testing.store_pieces import (
     add,
@@ -61,7 +62,7 @@ from windlass.testing.wishes_kit import WishesKit
 LARGE = 200_000
 
 
-class StoreKit(AnswersKit, BooksKit, WishesKit):
+class StoreKit(AnswersKit, BooksKit, DaemonEventsKit, WishesKit):
     """A base for test classes, which override how a store is built."""
 
     def store(self, folder: Path) -> Store:

@@ -64,7 +64,7 @@ def list_events(state: DaemonState, inbox: Sequence[InboxItem]) -> list[QueuedEv
     waiting = [
         QueuedEvent(item.fields["number"], item.fields["event"])
         for item in inbox
-        if item.kind == EVENT
+        if item.kind == EVENT and item.fields["number"] > state.last
     ]
     return [*shown, *state.front, *waiting]
 
