@@ -58,6 +58,15 @@ CLAIMS = {
         "seen: ['Which cake?', 'Apple: done.']",
         "done after 3 answers",
     ],
+    "daemon": [
+        "ready",
+        'read: Event 1 (file_changed): {"kind": "file_changed", "path": "a.py"}',
+        "stopped with events [2, 3] not done",
+        "refused: the daemon is stopped: resume it first",
+        "read: Event 2 (file_changed)",
+        "read: Event 3 (file_changed)",
+        "stopped after 3 events, 0 waiting",
+    ],
     "support_desk": [
         "user: I want my money back.",
         "agent: Which order?",

@@ -236,4 +236,5 @@ TESTING = "scripted call no_model_requests cassette".split()
 COMMANDS = """
     run chat demo models sessions config|show config|check sessions|list sessions|show
     sessions|resume sessions|export sessions|prune
+    daemon|start daemon|trigger daemon|status daemon|stop daemon|resume
 """.split()

@@ -50,6 +50,38 @@ def sessions() -> None:
     """
 
 
+class _Daemon(LazyGroup):
+    """The commands of `windlass daemon`."""
+
+    table = {
+        "start": (
+            "windlass.cli.daemons.process:start",
+            "Start a daemon, and stay until it is stopped.",
+        ),
+        "trigger": ("windlass.cli.daemons.commands:trigger", "Give a daemon an event."),
+        "status": (
+            "windlass.cli.daemons.commands:status",
+            "Show what daemons do, and how many events wait.",
+        ),
+        "stop": (
+            "windlass.cli.daemons.commands:stop",
+            "Stop a daemon at the end of its turn; its events stay.",
+        ),
+        "resume": (
+            "windlass.cli.daemons.process:resume",
+            "Go on with a daemon that was stopped or killed.",
+        ),
+    }
+
+
+@click.group(cls=_Daemon)
+def daemon() -> None:
+    """Start, trigger, show, stop and resume agents that wait for events.
+
+    A daemon is known by its name, in every process that uses the same store.
+    """
+
+
 class _Approvals(LazyGroup):
     """The commands of `windlass approvals`."""
 

@@ -28,6 +28,10 @@ _COMMANDS = {
         "windlass.cli.groups:sessions",
         "List, show, resume, export and remove sessions.",
     ),
+    "daemon": (
+        "windlass.cli.groups:daemon",
+        "Start, trigger, show, stop and resume agents that wait for events.",
+    ),
     "approvals": (
         "windlass.cli.groups:approvals",
         "List, show, approve and deny calls that wait for approval.",

@@ -1,0 +1,1 @@
+"""`windlass daemon`: agents that wait for events."""
