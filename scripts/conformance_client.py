@@ -27,6 +27,8 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "sse-retry": [("test_reconnection", {})],
     "elicitation-sep1034-client-defaults": [("test_client_elicitation_defaults", {})],
 }
+#: The tools of the scenario `json-schema-2020-12-preservation`.
+ECHO, RICH = "json_schema_echo", "json_schema_2020_12_tool"
 
 
 def read_context() -> dict[str, Any]:
@@ -100,6 +102,9 @@ def list_calls(context: dict[str, Any], probe: Any) -> list[tuple[str, dict[str,
     named = context.get("toolCalls")
     if named:
         return [(one["name"], one.get("arguments") or {}) for one in named]
+    schemas = {tool.name: tool.parameters for tool in probe.requests[0].tools}
+    if f"kit__{ECHO}" in schemas:  # it wants a schema back, as the model is shown it
+        return [(ECHO, {"schema": schemas[f"kit__{RICH}"]})]
     return [
         (tool.name.removeprefix("kit__"), guess_arguments(tool.parameters))
         for tool in probe.requests[0].tools

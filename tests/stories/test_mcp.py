@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.mcp_client.json_server import JsonServer
 from tests.stories.helpers import kept, results, said
 from windlass.cli.chat.server_prompts import ServerPrompts
 from windlass.engine.assemble import parse_agent_options
@@ -95,6 +96,21 @@ async def test_mcp_secrets_of_an_entry_are_on_no_record():
     out = await w.agent_loop("go", model=model, mcp_servers=servers)
     assert out.status == "done" and "CALC_TOKEN" in str(results(out))
     assert secret not in str(out.entries) and secret not in out.final_text
+
+
+@ERAS
+async def test_mcp_roots_are_the_workspace_of_the_session(era: str, tmp_path: Path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    await w.agent_session_open("opened", workspace=str(one))
+    for session, more in (("opened", {}), ("begun", {"workspace": str(two)}), ("begun", {})):
+        model = scripted(w.ToolCall(f"1{more}", "calc__roots", {}), "ok")
+        agent = w.Agent(model, mcp_servers={"calc": entry(era)}, **more)
+        out = await agent.run("go", session_id=session)
+        wanted = one if session == "opened" else two
+        roots = json.loads(out.tool_calls[0].result)["roots"]
+        assert [root["uri"] for root in roots] == [wanted.as_uri()]
 
 
 @ERAS
@@ -331,6 +347,27 @@ async def test_mcp_server_that_answers_wrongly_is_a_result_and_the_run_goes_on(k
     assert out.status == "done", out.error
     assert results(out)["calc__bad"][0] == wanted and words in results(out)["calc__bad"][1]
     assert results(out)["calc__add"] == ("ok", "2")
+
+
+@pytest.mark.parametrize(
+    ("way", "wanted", "words"),
+    [
+        ("well", "ok", "fine"),
+        ("large", "error", "larger than 16 MB"),
+        ("compressed", "error", "compressed"),
+    ],
+)
+async def test_mcp_answer_over_http_is_limited_and_the_run_goes_on(
+    way: str, wanted: str, words: str
+):
+    model = scripted(w.ToolCall("1", "calc__bad", {}), w.ToolCall("2", "calc__add", {}), "ok")
+    async with JsonServer(way) as server:
+        out = await w.agent_loop(
+            "go", model=model, mcp_servers={"calc": {"url": server.url, "trust": "trusted"}}
+        )
+    assert out.status == "done", out.error
+    assert results(out)["calc__bad"][0] == wanted and words in results(out)["calc__bad"][1]
+    assert results(out)["calc__add"] == ("ok", "fine")
 
 
 async def test_mcp_server_that_never_answers_is_refused_in_time():

@@ -22,6 +22,7 @@ from windlass.loop.verdict import Ask
 from windlass.mcp.client.offer import CallParked, Question, Round
 from windlass.messages import Message, Text, ToolCall
 from windlass.models.base import Frame, Request, Settings
+from windlass.toolbox.session_workspace import find_workspace
 from windlass.tools.tool import Parked, Tool, ToolContext
 
 RULE: Final = "mcp_elicitation"
@@ -42,7 +43,7 @@ class RunSide:
         self, ctx: ToolContext[Any], tool: Tool, server: str, listed: str, roots: tuple[str, ...]
     ) -> None:
         self._ctx, self._tool, self._server, self._listed = ctx, tool, server, listed
-        self.roots = roots
+        self._roots = roots
         run = ctx.scope
         self._run = run if isinstance(run, Run) else None
         self._answers = [] if self._run is None else read_answers(self._run, ctx.call_id)
@@ -52,6 +53,14 @@ class RunSide:
     def owner(self) -> str:
         """The session whose run calls."""
         return self._ctx.session_id
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders of the session's workspace, or of the agent's where the session has none."""
+        found = None if self._run is None else find_workspace(self._run.journal.entries)
+        if found is None:
+            return self._roots
+        return (found.anchor, *(self._roots[1:] or found.mounts))
 
     @property
     def round(self) -> Round | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -14,7 +14,9 @@ from windlass.mcp.client.servers import McpServer
 from windlass.mcp.client.stdio import MOST_BYTES
 
 _CONNECT_SECONDS, _READ_SECONDS = 30.0, 300.0
-_HEAD: Final = "content-length"
+_EVENTS: Final = "text/event-stream"
+#: A body that arrives compressed may be any size when it is read.
+_PLAIN: Final = {"accept-encoding": "identity"}
 
 
 @asynccontextmanager
@@ -24,9 +26,45 @@ async def open_http(
     """Exchange messages with the server of an address."""
     limits = httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS)
     async with (
-        httpx2.AsyncClient(headers=dict(server.headers), timeout=limits, auth=auth) as client,
+        httpx2.AsyncClient(
+            headers={**_PLAIN, **server.headers},
+            timeout=limits,
+            auth=auth,
+            event_hooks={"response": [limit_body]},
+        ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=MOST_BYTES
         ) as streams,
     ):
         yield streams
+
+
+async def limit_body(response: httpx2.Response) -> None:
+    """Limit the size of an answer that is one body; the SDK limits the events of a stream."""
+    headers = response.headers
+    if headers.get("content-type", "").startswith(_EVENTS):
+        return
+    stream = response.stream
+    if isinstance(stream, httpx2.AsyncByteStream):
+        is_plain = headers.get("content-encoding", "identity").strip().lower() == "identity"
+        response.stream = _LimitedBody(stream, MOST_BYTES if is_plain else None)
+
+
+class _LimitedBody(httpx2.AsyncByteStream):
+    """The body of an answer, up to a limit; None: it is compressed, and not read at all."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int | None) -> None:
+        self._inner, self._most = inner, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._most is None:
+            raise httpx2.StreamError("its answer is compressed, which was not asked for")
+        left = self._most
+        async for part in self._inner:
+            left -= len(part)
+            if left < 0:
+                raise httpx2.StreamError(f"its answer is larger than {self._most >> 20} MB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
