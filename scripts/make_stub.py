@@ -24,9 +24,11 @@ SYNC_STUB = SOURCE / "sync.pyi"
 PAGE = ROOT / "docs" / "reference" / "names.md"
 #: Packages without a page of their own, and the topic that has their names.
 _TOPIC_OF: Final = {
+    "conditions": "triggers",
     "engine": "agents",
     "events.policy": "policies",
     "loop": "policies",
+    "observe.result_records": "agents",
     "output": "agents",
     "store": "audit",
 }

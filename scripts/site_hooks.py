@@ -30,6 +30,7 @@ TOPICS = (
     ("fleet", "Fleets", "fleet"),
     ("simulated-users", "Simulated users", "simulated_users"),
     ("workflows", "Workflows", "workflows"),
+    ("triggers", "Suspending, waking and triggers", "conditions triggers"),
     ("tools", "Tools", "tools"),
     ("toolbox", "Toolbox: built-in tools", "toolbox"),
     ("mcp", "MCP", "mcp"),

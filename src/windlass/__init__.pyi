@@ -27,6 +27,7 @@ from windlass import sync as sync
 from windlass import testing as testing
 from windlass import toolbox as toolbox
 from windlass import tools as tools
+from windlass import triggers as triggers
 from windlass import usage as usage
 from windlass import workers as workers
 from windlass import workflows as workflows
@@ -99,6 +100,11 @@ from windlass.chat.line import InputLine as InputLine
 from windlass.chat.line import read_line as read_line
 from windlass.chat.loop import ChatResult as ChatResult
 from windlass.chat.loop import agent_chat_loop as agent_chat_loop
+from windlass.conditions.error import InvalidCondition as InvalidCondition
+from windlass.conditions.resume import AwaitRequest as AwaitRequest
+from windlass.conditions.resume import ResumeConditions as ResumeConditions
+from windlass.conditions.resume import agent_await_resumption as agent_await_resumption
+from windlass.conditions.resume import parse_resume_conditions as parse_resume_conditions
 from windlass.daemons.control import DaemonSnapshot as DaemonSnapshot
 from windlass.daemons.control import daemon_snapshot as daemon_snapshot
 from windlass.daemons.control import daemon_stop as daemon_stop
@@ -106,11 +112,11 @@ from windlass.daemons.control import daemon_trigger as daemon_trigger
 from windlass.daemons.handle import DaemonHandle as DaemonHandle
 from windlass.daemons.start import daemon_resume as daemon_resume
 from windlass.daemons.start import daemon_spawn as daemon_spawn
+from windlass.engine.active_runs import SuspendedRun as SuspendedRun
 from windlass.engine.children import ChildRun as ChildRun
 from windlass.engine.keywords import LoopOptions as LoopOptions
 from windlass.engine.results import AgentResult as AgentResult
 from windlass.engine.results import LoopResult as LoopResult
-from windlass.engine.results import ToolCallRecord as ToolCallRecord
 from windlass.engine.stream_events import StreamEvent as StreamEvent
 from windlass.engine.transcript import transcript_events as transcript_events
 from windlass.engine.transcript import transcript_render_full as transcript_render_full
@@ -233,6 +239,7 @@ from windlass.models.registry.registry import (
 from windlass.models.registry.registry import (
     provider_capabilities_install as provider_capabilities_install,
 )
+from windlass.observe.result_records import ToolCallRecord as ToolCallRecord
 from windlass.observe.trace_events import TraceEvent as TraceEvent
 from windlass.output.partial import PartialObject as PartialObject
 from windlass.output.partial_view import PartialValue as PartialValue
@@ -377,6 +384,12 @@ from windlass.tools.tool import Parked as Parked
 from windlass.tools.tool import Retry as Retry
 from windlass.tools.tool import Tool as Tool
 from windlass.tools.tool import ToolContext as ToolContext
+from windlass.triggers.api import Trigger as Trigger
+from windlass.triggers.api import publish_event as publish_event
+from windlass.triggers.api import trigger_list as trigger_list
+from windlass.triggers.api import trigger_register as trigger_register
+from windlass.triggers.api import trigger_remove as trigger_remove
+from windlass.triggers.fire import fire_due as fire_due
 from windlass.usage import Usage as Usage
 from windlass.workers.accessors import worker_action_items as worker_action_items
 from windlass.workers.accessors import worker_provenance as worker_provenance

@@ -148,7 +148,15 @@ def test_tools_in_writing_are_shown_as_they_were_written(windlass: Any):
 
 
 def test_parts_have_their_tokens(windlass: Any):
-    make({"model": reader(2), "tools": [page, look], "system": "Be brief. " * 40, "max_tokens": 99})
+    make(
+        {
+            "model": reader(2),
+            "tools": [page, look],
+            "await_resumption": False,
+            "system": "Be brief. " * 40,
+            "max_tokens": 99,
+        }
+    )
     lines = shown(windlass)
     assert lines[0] == "s"
     assert "scripted:scripted" in lines[1] and "turn 3 of 3" in lines[1]
@@ -340,6 +348,7 @@ def test_what_one_request_did_not_show(windlass: Any):
         {
             "model": scripted(call("look", what="x"), "end"),
             "tools": [page, look],
+            "await_resumption": False,
             "policies": [Forget()],
         }
     )

@@ -18,9 +18,10 @@ import pytest
 import windlass as w
 from windlass import foreign_names
 from windlass.agents.agent_turn import IterationSummary, JudgeSummary
-from windlass.engine.results import LLMMetrics, RunResult, ToolSummary
+from windlass.engine.results import RunResult
 from windlass.events import Event
 from windlass.loop.state import PendingCall
+from windlass.observe.result_records import LLMMetrics, ToolSummary
 from windlass.options.index import ALIASES, GROUPS, NAMES
 from windlass.options.parse import SUPERSEDED
 

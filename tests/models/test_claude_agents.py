@@ -95,7 +95,12 @@ async def test_a_search_of_the_providers_own_is_on_the_record(variant: str) -> N
         model = AnthropicMessages("claude-sonnet-4-5", api_key="k", base_url=server.url)
         seen: list[Any] = []
         out = await w.agent_loop(
-            "q", model=model, tools=[add, weather], tool_search=variant, on_event=seen.append
+            "q",
+            model=model,
+            tools=[add, weather],
+            await_resumption=False,
+            tool_search=variant,
+            on_event=seen.append,
         )
     assert (out.status, out.final_text) == ("done", "Fine.")
     assert not server.refused, server.refused[0].message

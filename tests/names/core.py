@@ -185,7 +185,7 @@ LOOP_OPTIONS = """
     subagents subagent_tools
     mcp_servers tools tool_format session_id store on_event abort loop_until_done persistent done_sentinel
     max_iterations max_nudges nudge max_concurrent_tools token_budget llm_options eager_tools max_calls_per_reply
-    policies model provider system caller deps budget max_resume_attempts closing_answer tool_timeout
+    policies model provider system caller deps budget max_resume_attempts closing_answer await_resumption tool_timeout
     tool_result_max_bytes tool_arg_validation name run_id request_id conversation_id
     input_guardrails output_guardrails
     api_key base_url headers llm_caller llm_retries llm_backoff_ms take_over on_cancel on_pending

@@ -272,7 +272,9 @@ async def test_the_search_of_claude_over_its_wire(reachable: None):
     script = conversation(Reply(tool_calls=[("route", {"to": "Bern"})]), "ok")
     async with FakeAnthropic(script) as server:
         model = resolve("claude-opus-4-7", "anthropic", api_key="k", base_url=server.url)
-        out = await w.agent_loop("go", model=model, tools=[find, route], tool_search="regex")
+        out = await w.agent_loop(
+            "go", model=model, tools=[find, route], await_resumption=False, tool_search="regex"
+        )
     assert not server.refused
     first, *others = server.requests[0].json["tools"]
     assert first["name"] == "tool_search_tool_regex"

@@ -340,7 +340,8 @@ async def test_skill():
     )
     assert result.status == "done"
     assert "Follow the deploy runbook." in (model.requests[0].system or "")
-    assert [tool.name for tool in model.requests[0].frame.tools] == ["deploy_service"]
+    offered = [tool.name for tool in model.requests[0].frame.tools]
+    assert offered == ["deploy_service", "agent_await_resumption"]
 
 
 @pytest.mark.parametrize("options", [{"approval_policy": {"rules": [{"deny": "edit"}]}}])

@@ -70,6 +70,11 @@ def kinds(out: RunResult) -> list[str]:
     return [event["kind"] for event in out.trace["events"]]
 
 
+def own_tools(request: w.Request) -> list[w.ToolSpec]:
+    """Return the tools of a request without the one that every loop offers."""
+    return [spec for spec in request.tools if spec.name != "agent_await_resumption"]
+
+
 def said(request: w.Request) -> list[str]:
     """Return the texts of a request's messages, results included."""
     words: list[str] = []

@@ -88,7 +88,9 @@ async def test_a_failed_model_call_is_no_turn():
 
 async def test_agent_loop_runs_the_tools_of_the_turn_that_crossed_the_budget():
     model = scripted(["x", *noting(2)], usage={"input_tokens": 60, "output_tokens": 60})
-    out = await w.agent_loop("go", model=model, tools=[note], token_budget=100)
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], await_resumption=False, token_budget=100
+    )
     assert (out.status, out.stop_reason) == ("budget_exhausted", "tokens")
     assert [record.outcome for record in out.tool_calls] == ["ok", "ok"]
     await kept(out, model)
@@ -126,7 +128,9 @@ async def test_a_reply_may_be_no_longer_than_what_is_left():
     model = scripted(
         call("note", text="x"), "done", usage={"input_tokens": 50, "output_tokens": 10}
     )
-    out = await w.agent_loop("go", model=model, tools=[note], token_budget=200, max_tokens=500)
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], await_resumption=False, token_budget=200, max_tokens=500
+    )
     first, second = (request.settings.max_tokens for request in model.requests)
     assert first is not None and second is not None
     assert second < first < 200
@@ -158,7 +162,9 @@ async def test_a_question_that_alone_costs_too_much_is_not_asked():
 
 async def test_dollars_are_counted_from_real_usage():
     model = priced(*noting(5), usage={"input_tokens": 100, "output_tokens": 100})
-    out = await w.agent_loop("go", model=model, tools=[note], budget=w.Budget(usd=0.3))
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], await_resumption=False, budget=w.Budget(usd=0.3)
+    )
     assert (out.status, out.stop_reason, len(model.requests)) == ("budget_exhausted", "usd", 2)
     assert out.cost_usd == pytest.approx(0.4)
     await kept(out, model)
@@ -322,7 +328,9 @@ async def test_a_child_spends_from_its_parents_purse():
         max_turns=50,
     )
     model = scripted(call("child", task="dig"), "never", usage={"input_tokens": 10})
-    out = await w.agent_loop("go", model=model, tools=[child.as_tool()], token_budget=100)
+    out = await w.agent_loop(
+        "go", model=model, tools=[child.as_tool()], await_resumption=False, token_budget=100
+    )
     assert (out.status, out.stop_reason) == ("budget_exhausted", "tokens")
     assert len(model.requests) == 1
     assert "budget_exhausted" in out.tool_calls[0].result

@@ -410,7 +410,9 @@ async def test_a_tool_of_yours_keeps_its_name():
         return "yours"
 
     model = busy(30)
-    await w.agent_loop(TASK, model=model, tools=[note, recall], compact_threshold=100)
+    await w.agent_loop(
+        TASK, model=model, tools=[note, recall], await_resumption=False, compact_threshold=100
+    )
     names = [tool.name for tool in asked(model)[-1].tools]
     assert names == ["note", "recall", "recall_earlier"]
 
@@ -619,7 +621,12 @@ async def test_a_budget_that_has_no_room_for_a_summary_does_not_keep_it_from_hap
 async def test_a_caller_that_is_told_its_turn_is_told_all_the_same():
     model = busy(30)
     out = await w.agent_loop(
-        TASK, model=model, tools=[note], compact_threshold=100, llm_caller=w.with_logging()
+        TASK,
+        model=model,
+        tools=[note],
+        await_resumption=False,
+        compact_threshold=100,
+        llm_caller=w.with_logging(),
     )
     assert out.status == "done" and compactions(out)
     assert [tool.name for tool in asked(model)[-1].tools] == ["note", "recall"]

@@ -500,7 +500,9 @@ async def test_a_strategy_takes_the_place_of_compaction(strategy: dict[str, Any]
 
     model = scripted(then=reply)
     model.context_window = 50_000
-    out = await w.agent_loop(TASK, model=model, tools=[note], context_strategy=strategy)
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], await_resumption=False, context_strategy=strategy
+    )
     assert not any(type(e) is Compacted for e in out.entries)
     assert all(tool.name == "note" for r in model.requests for tool in r.tools)
 

@@ -316,7 +316,7 @@ async def test_mcp_json_of_an_editor_is_read_as_it_is(tmp_path: Path):
 async def test_mcp_tools_are_filtered_by_the_entry_and_by_the_agent():
     servers = {"calc": entry("", allow=["add", "note"], deny=["note"])}
     model = scripted("ok")
-    await w.agent_loop("go", model=model, mcp_servers=servers)
+    await w.agent_loop("go", model=model, mcp_servers=servers, await_resumption=False)
     found = [tool.name for tool in model.requests[0].tools]
     assert found == ["calc__add", "mcp_resource_list", "mcp_resource_read"]
     model = scripted("ok")

@@ -12,6 +12,7 @@ from tests.stories.helpers import (
     add,
     kept,
     note,
+    own_tools,
     written,
 )
 from tests.stories.wire_fakes import servers
@@ -44,7 +45,7 @@ def adds(times: int) -> list[Any]:
 
 
 def offered(model: Any) -> list[list[str]]:
-    return [[spec.name for spec in request.tools] for request in model.requests]
+    return [[spec.name for spec in own_tools(request)] for request in model.requests]
 
 
 def narrowed(out: Any) -> list[SkillNarrowed]:

@@ -51,14 +51,18 @@ async def test_what_the_model_reports_is_an_event():
 async def test_the_tool_is_offered_only_when_it_is_asked_for():
     for value in (False, None):
         model = scripted("x")
-        await w.agent_loop("go", model=model, tools=[add], progress_tool=value)
+        await w.agent_loop(
+            "go", model=model, tools=[add], await_resumption=False, progress_tool=value
+        )
         assert [tool.name for tool in model.requests[0].tools] == ["add"]
         assert model.requests[0].system is None
 
 
 async def test_the_system_prompt_mentions_it():
     model = scripted("x")
-    await w.agent_loop("go", "Be brief.", model=model, tools=[add], progress_tool=True)
+    await w.agent_loop(
+        "go", "Be brief.", model=model, tools=[add], await_resumption=False, progress_tool=True
+    )
     first = model.requests[0]
     assert [tool.name for tool in first.tools] == ["add", "agent_progress"]
     assert first.system is not None

@@ -43,7 +43,8 @@ async def test_the_sidecar_says_what_the_model_saw_and_said(tmp_path: Path):
     assert {line["session_id"] for line in written} == {out.session_id}
     run, frame = written[0], next(line for line in written if line["type"] == "frame")
     assert (run["type"], run["provider"], run["model"]) == ("run", "acme", "one")
-    assert frame["system"] == "Be brief." and frame["tools"] == ["add", "note"]
+    assert frame["system"] == "Be brief."
+    assert frame["tools"] == ["add", "note", "agent_await_resumption"]
     messages = [line["message"] for line in written if line["type"] == "message"]
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
     replies = [line for line in written if line["type"] == "response"]

@@ -18,6 +18,7 @@ from tests.stories.helpers import (
     kept,
     kinds,
     note,
+    own_tools,
     results,
     said,
     written,
@@ -81,7 +82,7 @@ def system_of(request: w.Request) -> str:
 
 
 def offered(request: w.Request) -> list[str]:
-    return [tool.name for tool in request.tools]
+    return [tool.name for tool in own_tools(request)]
 
 
 async def ran(task: str = TASK, *replies: Any, **options: Any) -> tuple[w.LoopResult, Any]:

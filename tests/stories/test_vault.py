@@ -13,6 +13,7 @@ import windlass as w
 from tests.stories.helpers import (
     add,
     kept,
+    own_tools,
     results,
     said,
     written,
@@ -54,7 +55,7 @@ FEW = [add, PAINT, BREW, DIG]
 
 
 def names(request: w.Request) -> list[str]:
-    return [tool.name for tool in request.tools]
+    return [tool.name for tool in own_tools(request)]
 
 
 def offers(model: ScriptedModel) -> list[list[str]]:
@@ -288,7 +289,7 @@ async def test_the_search_describes_itself():
     ops = w.Tool(name="deploy", defer_loading=True, namespace="ops", handler=lambda args: "")
     model = scripted("done")
     await w.agent_loop("go", model=model, tools=[*FEW, ops], tool_search=True)
-    spec = model.requests[0].tools[-1]
+    spec = own_tools(model.requests[0])[-1]
     assert spec.name == SEARCH_NAME and not spec.defer_loading
     assert "4 more" in spec.description and "ops" in spec.description
     assert spec.parameters["required"] == ["query"]
@@ -630,7 +631,7 @@ async def test_a_model_that_searches_by_itself_gets_all_tools_and_one_setting():
     out = await w.agent_loop("go", model=model, tools=FEW, tool_search=True)
     request = model.requests[0]
     assert names(request) == ["add", "paint_wall", "brew_coffee", "dig_hole"]
-    assert [tool.defer_loading for tool in request.tools] == [False, True, True, True]
+    assert [tool.defer_loading for tool in own_tools(request)] == [False, True, True, True]
     assert request.settings.tool_search == "bm25"
     assert results(out)["paint_wall"] == ("ok", "paint_wall did it")
     assert model.requests[0].frame == model.requests[1].frame
@@ -697,7 +698,7 @@ async def test_always_loaded_and_the_listing_work_there_too():
     search = {"always_loaded": ["dig_hole"], "include_stub_listing": True, "mode": "native"}
     await w.agent_loop("go", model=model, tools=FEW, tool_search=search)
     request = model.requests[0]
-    assert [tool.defer_loading for tool in request.tools] == [False, True, True, False]
+    assert [tool.defer_loading for tool in own_tools(request)] == [False, True, True, False]
     assert "- paint_wall:" in (request.system or "") and "- dig_hole" not in (request.system or "")
 
 
@@ -736,7 +737,7 @@ async def test_a_model_may_ask_us_in_its_providers_words():
     request = model.requests[0]
     assert request.settings.tool_search == "client"
     assert names(request) == [SEARCH_NAME, "add", "paint_wall", "brew_coffee", "dig_hole"]
-    assert [tool.defer_loading for tool in request.tools] == [False, False, True, True, True]
+    assert [tool.defer_loading for tool in own_tools(request)] == [False, False, True, True, True]
     [answer] = answers(model)
     assert answer["tools"][0]["name"] == "paint_wall" and answer["tools"][0]["parameters"]
     assert results(out)["paint_wall"][0] == "ok"
@@ -998,7 +999,7 @@ async def test_forty_tools_cost_a_fifth_at_most():
     )
     assert [r.outcome for r in out.tool_calls] == ["ok"] * 5
     assert len(vault.requests) == len(plain.requests) == 6
-    assert all(len(request.tools) == 40 for request in plain.requests)
+    assert all(len(own_tools(request)) == 40 for request in plain.requests)
     share = schema_bytes(vault.requests) / schema_bytes(plain.requests)
     assert share <= 0.20, f"{share:.1%} of the bytes are still sent"
 

@@ -87,7 +87,11 @@ async def test_an_old_claude_is_served_by_us() -> None:
     async with FakeAnthropic(script, api_key="k") as server:
         model = AnthropicMessages("claude-3-5-haiku-latest", api_key="k", base_url=server.url)
         out = await w.agent_loop(
-            QUESTION, model=model, tools=tools(loaded=LOADED), tool_search=True
+            QUESTION,
+            model=model,
+            tools=tools(loaded=LOADED),
+            await_resumption=False,
+            tool_search=True,
         )
     assert not server.refused, server.refused[0].message
     assert outcomes(out) == [(SEARCH_NAME, "ok"), ("stripe_create_refund", "ok")]
@@ -128,7 +132,12 @@ async def test_gpt_may_ask_us_in_its_own_words(stream: bool) -> None:
         model = OpenAIResponses("m-1", api_key="k", base_url=server.url)
         model.caps = Capabilities(known=True, defer_loading=True, tool_search=("client",))
         out = await w.agent_loop(
-            QUESTION, model=model, tools=tools(loaded=LOADED), tool_search=True, stream=stream
+            QUESTION,
+            model=model,
+            tools=tools(loaded=LOADED),
+            await_resumption=False,
+            tool_search=True,
+            stream=stream,
         )
     assert not server.refused, server.refused[0].message
     assert out.status == "done"
@@ -152,7 +161,11 @@ async def test_a_model_without_a_search_over_chat() -> None:
     async with FakeOpenAI(script, api_key="k") as server:
         model = OpenAIChat("gpt-4o", api_key="k", base_url=server.url)
         out = await w.agent_loop(
-            QUESTION, model=model, tools=tools(loaded=LOADED), tool_search=True
+            QUESTION,
+            model=model,
+            tools=tools(loaded=LOADED),
+            await_resumption=False,
+            tool_search=True,
         )
     assert not server.refused, server.refused[0].message
     assert outcomes(out) == [(SEARCH_NAME, "ok"), ("stripe_create_refund", "ok")]

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from windlass.agents.presets import review_captain_agent as review_captain_agent
     from windlass.agents.presets import summary_agent as summary_agent
     from windlass.agents.presets import verify_agent as verify_agent
+    from windlass.engine.active_runs import SuspendedRun as SuspendedRun
     from windlass.engine.children import ChildRun as ChildRun
     from windlass.engine.keywords import LoopOptions as LoopOptions
     from windlass.engine.results import AgentResult as AgentResult
     from windlass.engine.results import LoopResult as LoopResult
-    from windlass.engine.results import ToolCallRecord as ToolCallRecord
     from windlass.engine.stream_events import StreamEvent as StreamEvent
     from windlass.engine.transcript import transcript_events as transcript_events
     from windlass.engine.transcript import transcript_render_full as transcript_render_full
     from windlass.engine.transcript import transcript_render_visible as transcript_render_visible
+    from windlass.observe.result_records import ToolCallRecord as ToolCallRecord
     from windlass.output.partial import PartialObject as PartialObject
     from windlass.output.partial_view import PartialValue as PartialValue
 else:  # a checker that saw it would take every name for one of the package
@@ -48,7 +49,8 @@ else:  # a checker that saw it would take every name for one of the package
             "PartialObject": "output.partial",
             "PartialValue": "output.partial_view",
             "StreamEvent": "engine.stream_events",
-            "ToolCallRecord": "engine.results",
+            "SuspendedRun": "engine.active_runs",
+            "ToolCallRecord": "observe.result_records",
             "TurnResult": "agents.agent_turn",
             "agent_budget": "agents.presets",
             "agent_preset": "agents.presets",
@@ -79,6 +81,7 @@ __all__ = [
     "PartialObject",
     "PartialValue",
     "StreamEvent",
+    "SuspendedRun",
     "ToolCallRecord",
     "TurnResult",
     "agent_budget",

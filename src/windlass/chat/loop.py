@@ -253,6 +253,7 @@ def _prepare_options(typed: dict[str, Any], *, has_wait_tool: bool) -> dict[str,
     values = parse_loop_options(
         {name: value for name, value in typed.items() if name != "system"}, _DOOR
     )
+    typed.setdefault("await_resumption", False)  # it waits for the user
     typed["policies"] = (*AgentOptions.read(values).policies, ChatTurn())
     if has_wait_tool:
         listed: object = ToolOptions.read(values).tools

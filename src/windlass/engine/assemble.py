@@ -57,6 +57,7 @@ from windlass.policies.completion import add_contract, choose_sentinel
 from windlass.policies.post_turn import CHANGED
 from windlass.policies.preview.mode import MODE, PLAN, as_begun, effects_mode, wrap_policies
 from windlass.policies.progress import ProgressOptions
+from windlass.policies.resumption import may_offer, may_suspend, offer_beside
 from windlass.policies.turn_limit.options import Turns, choose_turns
 from windlass.toolbox.names import BUILTIN_NAMES
 from windlass.tools.filter import (
@@ -285,6 +286,9 @@ def _build(recipe: _Recipe) -> _Built:
     has_progress = False
     if not _OF_FRAME.isdisjoint(values):
         has_progress = _complete_frame(values, frame, mode, sentinel, prompts, search, answer)
+    suspends = may_suspend(values, door)
+    if suspends and _may_choose_tools(values) and may_offer(values, mode, model, answer):
+        frame.offered = offer_beside(frame.tools, frame.offered)
     if answer is not None:
         model = answer.wrap(model)
     called = _choose_mode(options, model, has_tools=True) if has_progress else mode
@@ -308,6 +312,7 @@ def _build(recipe: _Recipe) -> _Built:
         change_options=_change_options(recipe.given, recipe.system, door),
         answer=answer,
         tool_search=None if search is None else search.policy,
+        may_suspend=suspends,
     )
     policies, is_shared = build_policies(ctx)
     if effects is not None:
@@ -357,6 +362,13 @@ def _choose_tools(values: Values, agent: AgentOptions, given: tuple[Tool, ...]) 
     from windlass.engine.tool_layers import wrap_tools
 
     return wrap_tools(values, tools)
+
+
+def _may_choose_tools(values: Values) -> bool:
+    """Check whether the model itself chooses whether it calls a tool, and which."""
+    if "tool_choice" not in values:
+        return True
+    return SettingOptions.read(values).tool_choice in (None, "auto")
 
 
 def _choose_mode(options: ToolOptions, model: Model, *, has_tools: bool) -> Mode:

@@ -49,6 +49,7 @@ from windlass.loop.abort import Abort
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
+from windlass.loop.lifecycle import disarm_conditions
 from windlass.loop.meter import require_price
 from windlass.loop.plan import Plan
 from windlass.loop.resume import (
@@ -324,6 +325,7 @@ async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:
         return outcome
     if state.parked:
         await discard_pending(run, state)
+        await disarm_conditions(run, state.suspended)
         state = standing(journal.entries)
     elif state.view.open:
         await discard_of_killed(run, state)

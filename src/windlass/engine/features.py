@@ -126,6 +126,10 @@ def _may_narrow(ctx: BuildContext) -> bool:
     return ctx.door == "agent_loop" and len(ctx.tools) > 1
 
 
+def _may_suspend(ctx: BuildContext) -> bool:
+    return ctx.may_suspend
+
+
 def _replaces(*ids: str) -> Condition:
     """Return a condition: one of these prompts is overridden."""
     return lambda ctx: ctx.prompts is not None and not ctx.prompts.keys().isdisjoint(ids)
@@ -161,6 +165,8 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.approval"),
     Feature("policies.tool_approval", _requires_approval),
     Feature("policies.taint", _needs_flow_control),
+    # before all who look at a reply: nothing of one that suspends the run is judged or dispatched
+    Feature("policies.resumption", _may_suspend, is_shared=True),
     Part(
         ("output", "schema", "response_format"), add_answer
     ),  # before the judges: an answer of the wrong type is not judged

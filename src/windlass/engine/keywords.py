@@ -164,6 +164,7 @@ class LoopOptions(TypedDict, total=False):
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    await_resumption: bool | None
     base_url: str | None
     budget: Budget | JsonObject | None
     cache: bool | None
@@ -315,6 +316,7 @@ class AgentKeywords(ProviderKeywords, total=False):
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    await_resumption: bool | None
     base_url: str | None
     budget: Budget | JsonObject | None
     cache: bool | None
@@ -461,6 +463,7 @@ class RunKeywords(ProviderKeywords, total=False):
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    await_resumption: bool | None
     base_url: str | None
     budget: Budget | JsonObject | None
     cache: bool | None

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 
 from windlass import errors, seams
-from windlass.engine.active_runs import DETACHED
+from windlass.engine.active_runs import (
+    DETACHED,
+    SuspendedRun,
+    describe_suspension,
+    find_suspension,
+)
 from windlass.engine.children import ChildRun, list_children, list_pending
 from windlass.engine.task_ledger import build_task_ledger
 from windlass.engine.transcript import transcript_of
@@ -22,6 +27,7 @@ from windlass.events import (
     Replied,
     ReplyFailed,
     Said,
+    Suspended,
     ToolDecided,
     ToolResulted,
     as_dict,
@@ -31,14 +37,15 @@ from windlass.loop.run import Run
 from windlass.loop.state import PendingCall
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
-from windlass.messages import Message, ToolCall
+from windlass.messages import Message
 from windlass.models.history import is_text_call
 from windlass.models.meter import EMPTY
+from windlass.observe.result_records import LLMMetrics, ToolCallRecord, ToolSummary, to_call_record
 from windlass.output.error import WITHOUT_OUTPUT, Ending, build_output_missing
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
 from windlass.policies.preview.plan import plan_in
-from windlass.records import Record, RecordDict, to_record
+from windlass.records import RecordDict, to_record
 from windlass.store.new_messages import new_messages
 from windlass.usage import NO_USAGE, Usage
 
@@ -51,56 +58,6 @@ Output = TypeVar("Output")
 REJECTED = frozenset(
     {"error", "retry", "invalid", "unknown_tool", "timeout", "denied", "not_run", "interrupted"}
 )
-
-
-class ToolCallRecord(Record, frozen=True):
-    """One tool call of a run: `name`, `arguments`, `outcome`, `result`, `duration_ms`."""
-
-    id: str
-    name: str
-    arguments: JsonObject
-    outcome: str
-    result: str
-    is_error: bool
-    duration_ms: float
-
-    @property
-    def tool_name(self) -> str:
-        """The same as `name`."""
-        return self.name
-
-    @property
-    def input(self) -> JsonObject:
-        """The same as `arguments`."""
-        return self.arguments
-
-    @property
-    def output(self) -> str:
-        """The same as `result`."""
-        return self.result
-
-    @property
-    def duration(self) -> float:
-        """The same as `duration_ms`."""
-        return self.duration_ms
-
-
-class LLMMetrics(Record, frozen=True):
-    """`result.llm`: the model's side of the run."""
-
-    iterations: int
-    duration_ms: int
-    input_tokens: int
-    output_tokens: int
-
-
-class ToolSummary(Record, frozen=True):
-    """`result.tools`: names of the tools that were called, worked, or were turned down."""
-
-    calls: list[str]
-    successful: list[str]
-    rejected: list[str]
-    mode: str
 
 
 class RunResult:
@@ -231,7 +188,7 @@ class RunResult:
         """Every call of the run that has a result, in order."""
         came = {e.call_id: e for e in self.entries if type(e) is ToolResulted}
         asked = [call for reply in self._replies for call in reply.message.tool_calls]
-        return [_call_record(call, came[call.id]) for call in asked if call.id in came]
+        return [to_call_record(call, came[call.id]) for call in asked if call.id in came]
 
     @property
     def active_agent(self) -> str | None:
@@ -256,6 +213,40 @@ class RunResult:
             return []
         asked = {e.call_id: e for e in self.entries if type(e) is ToolDecided}
         return list_pending(turn, asked, self.stop_reason or "waiting", self._run.calls.below)
+
+    @cached_property
+    def _suspension(self) -> Suspended | None:
+        return (
+            find_suspension(self.entries, self.stop_reason) if self.status == "suspended" else None
+        )
+
+    @property
+    def handle(self) -> SuspendedRun | None:
+        """The handle of a parked run, for functions that resume it; None if it is not parked."""
+        if self.status != "suspended":
+            return None
+        run = self._run
+        return SuspendedRun(session_id=run.session_id, run_id=run.run_id, name=run.plan.name)
+
+    @property
+    def reason(self) -> str | None:
+        """Why a parked run waits; the resumed turn hears it."""
+        return None if (parked := self._suspension) is None else parked.reason
+
+    @property
+    def initiator(self) -> str | None:
+        """Who suspended a parked run: `self`, `parent`, `operator` or `triggered`."""
+        return None if (parked := self._suspension) is None else parked.initiator
+
+    @property
+    def conditions(self) -> JsonObject | None:
+        """What resumes a parked run by itself; None: somebody must."""
+        return None if (parked := self._suspension) is None else parked.conditions
+
+    @property
+    def iterations_completed(self) -> int | None:
+        """The turns that a parked run has completed."""
+        return self._run.iteration if self.status == "suspended" else None
 
     @cached_property
     def data(self) -> object:
@@ -460,6 +451,7 @@ class LoopResult(RunResult):
             "tools": msgspec.to_builtins(self.tools),
             "cost_usd": self.cost_usd,
             "pending": msgspec.to_builtins(self.pending),
+            **describe_suspension(self.handle, self._suspension, self.iterations_completed),
             "deferred_user_messages": self.deferred_user_messages,
             "task_ledger": self.task_ledger,
             "trace": self.trace,
@@ -559,19 +551,6 @@ def _assistant(entry: JournalEntry) -> Message | None:
     if type(entry) is Said and entry.message.role == "assistant":
         return entry.message
     return None
-
-
-def _call_record(call: ToolCall, entry: ToolResulted) -> ToolCallRecord:
-    result = entry.result
-    return ToolCallRecord(
-        call.id,
-        call.name,
-        call.arguments,
-        entry.outcome,
-        result.text,
-        result.is_error,
-        entry.duration_ms,
-    )
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -25,6 +25,7 @@ from windlass.events import RunResumed, RunStarted, SessionOpened
 from windlass.events.policy import Reminder
 from windlass.loop.kernel import Stage
 from windlass.loop.ledger import Budget
+from windlass.loop.lifecycle import disarm_conditions
 from windlass.loop.resume import (
     Standing,
     continue_session,
@@ -92,6 +93,7 @@ async def resume_run(
         run.record(RunResumed(run.run_id, stage, attempt, progress, resumed_by, lost_ms))
         take_answers(run, given.own_results)
         run.reframe(run.plan.frame, "resume")
+        await disarm_conditions(run, state.suspended)
         run.journal.flush()
         await run.journal.durable()  # else a run that dies at once would never be given up
         per = request.environment.ledger.period

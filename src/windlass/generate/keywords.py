@@ -64,6 +64,7 @@ class GenerateOpts(TypedDict, total=False):
     approval_policy: JsonObject | ApprovalPolicy | None
     audit_sink: Callable[..., object] | None
     auto_compact: str | bool | JsonObject | Compaction | None
+    await_resumption: bool | None
     base_url: str | None
     cache: bool | None
     caller: Caller | None

@@ -65,8 +65,9 @@ def _be_reminded(run: Run, item: InboxItem) -> None:
 def hear_item(run: Run, item: InboxItem) -> None:
     """Take an item, and let the model hear its words."""
     take_item(run, item)
-    if item.payload:
-        run.hear(Message("user", (Text(str(item.payload)),), item.kind))
+    words = item.fields.get("message") if item.kind == "resume" and item.fields else item.payload
+    if words:
+        run.hear(Message("user", (Text(str(words)),), item.kind))
 
 
 async def wait_for_mail(run: Run, seconds: float | None) -> bool:

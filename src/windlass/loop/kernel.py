@@ -112,7 +112,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     assert turn is not None
     if turn.shortened is not None and at <= _CHECK:
         return await _cut_short(run, turn, turn.shortened)
-    if moments.after_reply and (moments.checks_calls or not turn.calls) and at <= _CHECK:
+    if (moments.checks_calls if turn.calls else moments.checks_texts) and at <= _CHECK:
         if (verdict := await _check(run, turn)) is not None:
             return verdict
     if turn.open:

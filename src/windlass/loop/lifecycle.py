@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from importlib import import_module
 from typing import Any
 
+from windlass import seams
 from windlass.errors import (
     ModelError,
     StaleWriter,
@@ -17,7 +19,7 @@ from windlass.errors import (
     attribute,
     error_text,
 )
-from windlass.events import IterationEnd, RunEnded
+from windlass.events import IterationEnd, RunEnded, Suspended
 from windlass.json_types import JsonObject
 from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded, drop_early
 from windlass.loop.inbox import take_item
@@ -101,6 +103,8 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
                 take_item(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         journal.stays_held = bool(calls.threads or calls.lingering)
+        if isinstance(verdict, Suspend) and verdict.conditions:
+            await _arm(run, verdict.conditions)
         journal.flush()
         if not journal.immediate:
             await journal.durable()
@@ -109,6 +113,36 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     except StoreError as error:
         return await _end_again(run, error)
     return outcome
+
+
+async def _arm(run: Run, conditions: JsonObject) -> None:
+    """Store what wakes the session, together with the end of its run: both, or neither."""
+    # Zones and calendars are loaded by the first run that waits for a condition.
+    arming = import_module("windlass.store.armed_conditions")
+    if run.redactor is not None:
+        conditions = run.redactor.value(conditions)
+    body = arming.build_arming(run.session_id, conditions, seams.now(), run.caller.tenant)
+    if body is None:
+        return
+    try:
+        await run.journal.commit(body, lambda _: ())
+    except StoreError:
+        raise
+    except Exception:  # a store of somebody else, without our tables
+        log.exception("nobody watches the conditions of session %s", run.session_id)
+
+
+async def disarm_conditions(run: Run, parked: Suspended | None) -> None:
+    """Forget what would have woken the session, together with what was appended so far."""
+    if parked is None or not parked.conditions:
+        return
+    arming = import_module("windlass.store.armed_conditions")
+    try:
+        await run.journal.commit(arming.build_disarming(run.session_id), lambda _: ())
+    except StoreError:
+        raise
+    except Exception:
+        log.exception("the conditions of session %s stay", run.session_id)
 
 
 def _log_end(run: Run, outcome: Outcome) -> None:

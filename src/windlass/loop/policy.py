@@ -73,6 +73,8 @@ class Policy(Generic[Memory]):
     brief: ClassVar[bool] = False
     # its after_reply looks only at replies without calls
     skips_calls: ClassVar[bool] = False
+    # its after_reply looks only at replies with calls
+    skips_texts: ClassVar[bool] = False
     lasts: ClassVar[bool] = False  # its before_model also shapes the closing answer after the turns
     decides: ClassVar[bool] = False
     """Whether `before_tool` never changes a call; it is then called after those that do."""
@@ -192,7 +194,15 @@ _REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers 
 class Moments:
     """For each moment the methods to call, collected once from the policies that override it."""
 
-    __slots__ = (*_MOMENTS, "changing", "checks_calls", "deciding", "deliberates", "leaving")
+    __slots__ = (
+        *_MOMENTS,
+        "changing",
+        "checks_calls",
+        "checks_texts",
+        "deciding",
+        "deliberates",
+        "leaving",
+    )
     start: tuple[Any, ...]
     before_turn: tuple[Any, ...]
     before_model: tuple[Any, ...]
@@ -207,6 +217,7 @@ class Moments:
     deciding: tuple[Any, ...]  # and those that come after them, and may not
     leaving: tuple[Any, ...]  # for each of after_tool: whether it leaves a result as it is
     checks_calls: bool  # whether a policy of after_reply looks at replies with calls
+    checks_texts: bool  # whether one looks at replies without calls
     deliberates: bool  # whether a policy may take long between two steps of a turn
 
     def __init__(self, policies: Sequence[Policy[Any]]) -> None:
@@ -222,6 +233,7 @@ class Moments:
         self.deciding = tuple([each for each in self.before_tool if each.__self__.decides])
         self.leaving = tuple([_leaves_of(each.__self__) for each in self.after_tool])
         self.checks_calls = any([not each.__self__.skips_calls for each in self.after_reply])
+        self.checks_texts = any([not each.__self__.skips_texts for each in self.after_reply])
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(
             len(self.after_tool) > 1

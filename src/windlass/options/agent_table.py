@@ -23,6 +23,11 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules that allow or deny calls, or ask a person."""
     auto_compact: str | bool | JsonObject | UnsetType = UNSET
     """Another name for `compaction`."""
+    await_resumption: bool | UnsetType = UNSET
+    """Whether the model is offered the tool `agent_await_resumption`, which suspends the run.
+
+    None: loops with tools offer it, agents do not.
+    """
     budget: JsonObject | UnsetType = UNSET
     """Limits on turns, tokens, dollars and seconds."""
     cache: bool | UnsetType = UNSET

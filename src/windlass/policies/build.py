@@ -55,6 +55,8 @@ class BuildContext(msgspec.Struct, eq=False, kw_only=True):
     """What asks for an answer of a type."""
     tool_search: Policy[Any] | None = None
     """What discloses deferred tools."""
+    may_suspend: bool = False
+    """Whether the model may suspend its run."""
 
     def check_tool_names(self, option: str, names: Iterable[str]) -> None:
         """Refuse names that no tool has, unless policies of the user may bring some."""

@@ -16,6 +16,7 @@ from windlass.options.checks import boolean
 from windlass.options.group import Option, OptionGroup
 from windlass.options.prompts import Words, text_of, words_of
 from windlass.policies.build import BuildContext, Policies
+from windlass.policies.resumption import NAME as AWAIT_RESUMPTION
 
 WORDS = (
     "You have reached the limit of this run and can call no more tools. Give your best final answer "
@@ -57,7 +58,9 @@ class ClosingAnswer(Policy[None]):
         run.say(await text_of(self.words), "closing_answer")
         frame = run.frame
         # a tool without a handler is how a typed answer is given
-        answers = tuple(spec for spec in frame.tools if spec.name not in run.tools)
+        answers = tuple(
+            [s for s in frame.tools if s.name not in run.tools and s.name != AWAIT_RESUMPTION]
+        )
         choice = frame.settings.tool_choice if answers else None
         settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
         request = Request(run.messages, Frame(frame.system, answers, settings))

@@ -24,6 +24,7 @@ from windlass.options.group import Option, OptionGroup, OptionStruct, struct
 from windlass.options.prompts import Words, text_of, words_of
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.completion import CompletionOptions
+from windlass.policies.resumption import NAME as AWAIT_RESUMPTION
 from windlass.tools.kinds import CLASSES, PINNED, tool_class
 from windlass.tools.tool import Tool
 
@@ -270,7 +271,7 @@ class Narrowing(Policy[Narrowed]):
                 stale.append(spec)
             due = min(due, last)
         looked.due = due
-        if len(stale) + len(gone.intersection(_names(frame))) >= len(frame.tools) and stale:
+        if len(stale) + len(gone.intersection(_names(frame))) >= len(list(_names(frame))) and stale:
             latest = max(stale, key=lambda spec: used.last.get(spec.name, 0))
             stale.remove(latest)
         return stale
@@ -296,7 +297,8 @@ class Narrowing(Policy[Narrowed]):
         warm = used.warm
         if warm:
             shown = used.last_shown_tools(run)
-            if shown is not None and shown != [n for n in _names(frame) if n not in hidden]:
+            left = [spec.name for spec in frame.tools if spec.name not in hidden]
+            if shown is not None and shown != left:
                 warm = False  # other tools than before: what was cached of the frame is lost anyway
             elif not used.cut:
                 return False
@@ -304,7 +306,8 @@ class Narrowing(Policy[Narrowed]):
         line = LINE if callable(self.words) else self.words
         if not hidden and saved <= len(line) + sum([len(spec.name) + 2 for spec in stale]):
             return False  # to name them takes as much as to describe them
-        rest = len(frame.system or "") + sum([_size(spec) for spec in frame.tools]) - saved
+        sizes = [_size(spec) for spec in frame.tools if spec.name != AWAIT_RESUMPTION]
+        rest = len(frame.system or "") + sum(sizes) - saved
         return not warm or rest * _MISS <= saved * run.iteration
 
     async def _render_notice(self, hidden: tuple[str, ...]) -> str:
@@ -390,7 +393,8 @@ def _uses_hidden_tool(run: Run, memory: Narrowed) -> bool:
 
 
 def _names(frame: Frame) -> Iterator[str]:
-    return (spec.name for spec in frame.tools)
+    """Return the names of the tools, without the one that every loop offers."""
+    return (spec.name for spec in frame.tools if spec.name != AWAIT_RESUMPTION)
 
 
 def _size(spec: ToolSpec) -> int:

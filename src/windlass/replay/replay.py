@@ -38,6 +38,7 @@ from windlass.events import (
 )
 from windlass.json_types import JsonObject
 from windlass.loop.plan import Plan, frame_of
+from windlass.loop.policy import Policy
 from windlass.loop.requests import requests_of
 from windlass.loop.resume_input import Answers, decision_of, keep_answer
 from windlass.loop.run import Run
@@ -46,6 +47,8 @@ from windlass.models.base import Aside, Emit, Frame, Model, Request, Response
 from windlass.models.meter import FAILED
 from windlass.models.mock import MockError, error_from
 from windlass.models.registry.capabilities import Capabilities
+from windlass.policies.resumption import SPEC as AWAIT_RESUMPTION
+from windlass.policies.resumption import AwaitResumption
 from windlass.replay.diff import Difference, first_difference
 from windlass.replay.record import AsRecorded, stand_in
 from windlass.store.memory import MemoryStore
@@ -283,11 +286,19 @@ def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) 
     """Build the plan from the record alone."""
     run, frame = record.run, record.run.frame
     given = tools is not None or system is not None
-    known = list(tools) if tools is not None else [stand_in(spec) for spec in frame.tools]
+    structural = [spec for spec in frame.tools if spec == AWAIT_RESUMPTION]
+    known = list(tools) if tools is not None else []
+    if tools is None:
+        known += [stand_in(spec) for spec in frame.tools if spec not in structural]
     offered = frame.tools if tools is None else tuple([tool.spec for tool in tools])
     first = {*[tool.name for tool in known], *[spec.name for spec in frame.tools]}
     later = [spec for request in record.turn_requests for spec in request.tools]
     brought = {spec.name: spec for spec in later if spec.name not in first}  # by its policies
+    policies: list[Policy[Any]] = [
+        AsRecorded(record, frame if given else None, record.turns_before)
+    ]
+    if structural or run.begun.door == "agent_loop":
+        policies.insert(0, AwaitResumption())
     known += [stand_in(spec) for spec in brought.values()]
     model = Model()
     model.provider, model.name = run.begun.provider, run.begun.model
@@ -298,7 +309,7 @@ def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) 
         system=frame.system if system is None else system,
         tools=known,
         settings=frame.settings,
-        policies=[AsRecorded(record, frame if given else None, record.turns_before)],
+        policies=policies,
         eager=False,
         tool_timeout=None,
         validation="lenient",

@@ -31,7 +31,8 @@ InboxKind: TypeAlias = Literal[
     "remind",  # {"text": …, "ttl": …, "propagate": …} for the end of the next requests
     "cancel",
     "suspend",
-    "resume",  # what wakes a parked run; payload is a message, or nothing
+    # what wakes a parked run: a message, nothing, or {"message": …, "initiator": "triggered", …}
+    "resume",
     "decision",  # {call_id: {"action": "allow" | "deny", "ask": …, "by": …, "reason": …}}
     "result",  # {call_id: value} for a call that the host runs
     "event",  # {"number": …, "event": {…}} for a daemon, when it is idle

@@ -122,7 +122,9 @@ class _Child:
         session_id: str | None,
         going_on: Store | None = None,
     ) -> Plan:
-        defaults = current_environment().with_defaults(self.options)
+        # its caller waits for its answer
+        own = {"await_resumption": False, **self.options}
+        defaults = current_environment().with_defaults(own)
         return assemble(defaults, self._prepared.system, "agent_loop")
 
 

@@ -1,0 +1,1 @@
+"""Conditions that wake a parked run, and the specs of triggers."""
