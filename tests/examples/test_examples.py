@@ -52,6 +52,12 @@ CLAIMS = {
         "last word: After 3 pages: I found nothing so far.",
         "three at once: ['budget_exhausted', 'budget_exhausted', 'budget_exhausted'], $0.12 together",
     ],
+    "workflow": [
+        "suspended: publish wants publish {'title': 'Autumn'}",
+        "done: Autumn is online.",
+        "  ● report (stage)  done, 2 times",
+        "APPLES COST 2. (Fine.)",
+    ],
     "chat_loop": [
         "Which cake? [wait_for_user]",
         "no command '/sene'; did you mean '/seen'? (commands: /exit, /seen)",

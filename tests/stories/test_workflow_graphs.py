@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import windlass as w
 from windlass.testing import call, run_virtual, scripted
@@ -268,6 +270,14 @@ async def test_node_of_an_agent_and_rules_of_the_workflow_bind_it():
     assert "denied" in {entry.outcome for entry in log.entries}
 
 
+async def test_node_with_a_model_of_its_own_takes_no_connection_of_the_defaults():
+    graph = chain("a", "b")
+    graph["nodes"]["b"]["model"] = scripted("own")
+    options = {"provider": "mock", "model": "mock", "api_key": "secret"}
+    result = await w.workflow_execute("x", graph, [], options)
+    assert result.outputs["a"].startswith("Mock reply") and result.output == "own"
+
+
 async def test_one_budget_for_all_nodes():
     model = scripted(then="x" * 40, usage=w.Usage(100, 50))
     graph = chain(*"abcdefgh")
@@ -401,6 +411,7 @@ BAD: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         lambda g: g["edges"].append({"from": "a", "to": "bb"}),
         "names 'bb', which no node is; did you mean 'b'",
     ),
+    (lambda g: g["edges"].append({"from": [], "to": "b"}), "names [], which no node is"),
     (lambda g: g["edges"][0].update(on="pass"), "on is for edges of a verify node"),
     (lambda g: g["edges"][0].update(when="x"), "when is a function"),
     (lambda g: g["edges"][0].update(when={"field": "x"}), "one of equals, in, exists"),
@@ -420,7 +431,7 @@ def test_wrong_graph_is_refused_before_anything_runs(spoil: Any, words: str):
 
 async def test_wrong_input_is_refused_before_anything_runs():
     model = scripted()
-    for task, given, options, words in (
+    for task, artifacts, options, words in (
         ("", [], {}, "a task is a text"),
         ("x", [{"title": "t"}], {}, "either text or data"),
         ("x", [{"titel": "t", "text": ""}], {}, "did you mean 'title'"),
@@ -429,7 +440,7 @@ async def test_wrong_input_is_refused_before_anything_runs():
         ("x", [], {"messages": []}, "has no option 'messages'"),
     ):
         with pytest.raises(w.ConfigError, match=words):
-            await w.workflow_execute(task, chain("a"), given, {"model": model, **options})
+            await w.workflow_execute(task, chain("a"), artifacts, {"model": model, **options})
     wrong = chain("a", "b")
     wrong["nodes"]["b"]["tool_format"] = "wrong"
     with pytest.raises(w.ConfigError, match="tool_format"):
@@ -504,3 +515,29 @@ def test_pictures():
     assert page.startswith("<!doctype html>") and "<svg" in page and "done" in page
     with pytest.raises(w.ConfigError, match="format is one of"):
         w.workflow_draw(graph, format="png")  # pyright: ignore[reportArgumentType]
+
+
+_JUNK = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5), st.sampled_from("ab")),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                ["nodes", "edges", "entry", "from", "to", "on", "when", "a", "b", "kind", "tools"]
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(nodes=_JUNK, edges=_JUNK, entry=_JUNK)
+def test_any_junk_is_a_graph_or_a_config_error(nodes: Any, edges: Any, entry: Any):
+    try:
+        graph = w.workflow_graph({"nodes": nodes, "edges": edges, "entry": entry})
+    except w.ConfigError:
+        return
+    assert w.workflow_draw(graph) and w.workflow_draw(graph, format="html")

@@ -206,3 +206,24 @@ class _Mcp(LazyGroup):
 @click.group(cls=_Mcp)
 def mcp() -> None:
     """Use MCP servers, and serve an application to MCP clients."""
+
+
+class _Workflow(LazyGroup):
+    """The commands of `windlass workflow`."""
+
+    table = {
+        "run": (
+            "windlass.cli.workflow:run",
+            "Run a workflow of a program: a graph, or a function with @workflow.",
+        ),
+        "resume": (
+            "windlass.cli.workflow:resume",
+            "Go on with a workflow that was killed or parked.",
+        ),
+        "draw": ("windlass.cli.workflow:draw", "Draw a workflow: as text, Mermaid or HTML."),
+    }
+
+
+@click.group(cls=_Workflow)
+def workflow() -> None:
+    """Run, resume and draw the workflows of a program."""

@@ -24,6 +24,10 @@ from windlass.models.registry.scope import reload_config
 _COMMANDS = {
     "run": ("windlass.cli.run:run", "Run an agent on a task and watch it work."),
     "chat": ("windlass.cli.run:chat", "Talk with an agent, turn by turn, in one session."),
+    "workflow": (
+        "windlass.cli.groups:workflow",
+        "Run, resume and draw the workflows of a program.",
+    ),
     "sessions": (
         "windlass.cli.groups:sessions",
         "List, show, resume, export and remove sessions.",

@@ -233,7 +233,10 @@ def _budget(entry: events.BudgetExhausted) -> Iterator[Step]:
 
 
 def _note_steps(entry: events.Noted) -> Iterator[Step]:
-    yield Step("note", f"{entry.name}: {_plain(entry.data)}", "dim")
+    if entry.name.startswith("workflow_"):
+        yield from _as_in_the_picture(entry)
+    else:
+        yield Step("note", f"{entry.name}: {_plain(entry.data)}", "dim")
 
 
 _TONES = {"plain": "dim", "good": "green", "warn": "yellow", "bad": "red"}

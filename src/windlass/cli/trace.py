@@ -14,7 +14,7 @@ from windlass.cli.options import json_option, store_option
 from windlass.cli.store_location import on_session
 from windlass.cli.text import clean
 from windlass.errors import ConfigError
-from windlass.events import JournalEntry, Replied, RunStarted
+from windlass.events import JournalEntry, Replied, RunStarted, ToolIntended
 from windlass.files import open_private
 from windlass.identifiers import CallIndex, child_session_id
 from windlass.store.codec import decode
@@ -93,7 +93,10 @@ def _find_called(
 ) -> dict[str, str]:
     """Find the sessions that work for this one, each with its call; an empty id where it has none."""
     replies = [entry for entry in entries if isinstance(entry, Replied)]
-    calls = CallIndex(session_id, [one.id for e in replies for one in e.message.tool_calls])
+    asked = [one.id for e in replies for one in e.message.tool_calls]
+    # the steps of a workflow are recorded as calls too, without a reply that asks for them
+    asked += [entry.call_id for entry in entries if isinstance(entry, ToolIntended)]
+    calls = CallIndex(session_id, asked)
     runs = [
         child_session_id(session_id, entry.run_id) + "."
         for entry in entries

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from windlass import events
 from windlass.events import as_dict, kind_of
 from windlass.events.receipts import details_of
+from windlass.json_types import as_list, as_object
 from windlass.trace.format import (
     count,
     literal,
@@ -43,6 +44,25 @@ def said_by(entry: events.JournalEntry) -> MarkText | None:
 def _judge(e: events.JudgeDecision) -> MarkText:
     tone: Tone = "good" if e.verdict == "done" else "warn"
     return MarkText("judge", _and(f"{e.gate}: {e.verdict}", e.reasoning), tone, e.next_step or "")
+
+
+def _note(e: events.Noted) -> MarkText | None:
+    data = as_object(e.data)
+    match e.name:
+        case "workflow_step_begun":
+            return None  # its bar shows it
+        case "workflow_step_ended":
+            failed = data.get("status") == "failed"
+            then = ", ".join(as_list(data.get("edges")))
+            told = f"{data.get('name')}: {data.get('verdict') or data.get('status')}"
+            return MarkText("step", f"{told}, then {then}" if then else told, _TONES[failed])
+        case "workflow_finished":
+            return MarkText("workflow", f"{data.get('status')} ({data.get('reason')})")
+        case _:
+            return MarkText("note", f"{e.name}: {literal(e.data)}")
+
+
+_TONES: dict[bool, Tone] = {True: "bad", False: "good"}
 
 
 def _guardrail(e: events.GuardrailDecided) -> MarkText:
@@ -260,5 +280,5 @@ _TOLD: dict[type, Callable[[Any], MarkText | None]] = {
     events.PlanUsed: lambda e: MarkText("plan", f"used by {e.session_id}"),
     events.UndoBegun: lambda e: MarkText("undo", _and(f"{e.tool} by {e.by}", e.what)),
     events.UndoEnded: lambda e: MarkText("undone", _and(f"{e.tool}: {e.outcome}", e.detail)),
-    events.Noted: lambda e: MarkText("note", f"{e.name}: {literal(e.data)}"),
+    events.Noted: _note,
 }

@@ -21,6 +21,7 @@ from windlass.engine.limit_options import Budget
 from windlass.engine.results import AgentResult, RunResult
 from windlass.errors import (
     ConfigError,
+    StoreError,
     TestBroken,
     WorkflowChanged,
     WorkflowStepFailed,
@@ -385,7 +386,7 @@ class WorkflowContext:
 
     def _conclude(self, task: asyncio.Task[Any], name: str) -> FlowEnd:
         error = task.exception()
-        if isinstance(error, TestBroken):
+        if isinstance(error, (TestBroken, StoreError)):
             raise error
         if error is not None and not isinstance(error, Exception):
             raise error

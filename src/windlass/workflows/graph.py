@@ -296,9 +296,10 @@ def _read_edge(at: int, given: object, nodes: Mapping[str, Node]) -> Edge:
     for key in ("from", "to"):
         if key not in given:
             raise ConfigError(f"{where} leads nowhere: it has no {key!r}")
-        if given[key] not in nodes:
-            hint = nearest(str(given[key]), nodes)
-            raise ConfigError(f"{where}: {key} names {given[key]!r}, which no node is{hint}")
+        name: object = given[key]
+        if not isinstance(name, str) or name not in nodes:
+            hint = nearest(name, nodes) if isinstance(name, str) else ""
+            raise ConfigError(f"{where}: {key} names {safe_repr(name)}, which no node is{hint}")
     on = given.get("on")
     if on is not None:
         _choose(where, "on", on, VERDICTS)

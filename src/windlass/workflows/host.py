@@ -27,7 +27,7 @@ from windlass.engine.ownership import find_session
 from windlass.engine.results import AgentResult
 from windlass.engine.resume import resume_run
 from windlass.engine.run_options import RunOptions
-from windlass.errors import ConfigError, NoSuchSession, WorkflowChanged, safe_repr
+from windlass.errors import ConfigError, NoSuchSession, StoreError, WorkflowChanged, safe_repr
 from windlass.events import IterationStart, JournalEntry, Noted, Replied
 from windlass.identifiers import child_session_id
 from windlass.json_types import JsonObject, as_object
@@ -342,8 +342,9 @@ class WorkflowCall:
     async def _carry_out(self, flow: Flow, host: StepHost) -> ToolResult | Parked:
         try:
             end = await flow.carry_out(host)
-        except WorkflowChanged as error:
-            self._raised = error  # the run is left as it is, for the code that it was begun with
+        except (WorkflowChanged, StoreError) as error:
+            # The run is left as it is, for the code that it was begun with, or another time.
+            self._raised = error
             host.run.interrupt(DETACHED)
             await asyncio.Event().wait()  # until it is interrupted
             raise

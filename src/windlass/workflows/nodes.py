@@ -15,10 +15,12 @@ from windlass.agents.subagent import Delegate
 from windlass.engine.assemble import assemble, parse_loop_options, resolve_names
 from windlass.engine.continuation import read_transcript
 from windlass.engine.environment import current_environment
+from windlass.engine.model import CONNECTION
 from windlass.engine.results import AgentResult
 from windlass.engine.run_options import AgentOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.engine.transcript import transcript_of
+from windlass.errors import ConfigError
 from windlass.events import ToolResulted
 from windlass.json_types import JsonObject, as_object
 from windlass.llm.transcript_compaction import transcript_compact
@@ -104,6 +106,8 @@ def build_agent(node: Node, defaults: Mapping[str, Any], forked: str | None = No
     """Build what works for a node; `ConfigError` for options that do not fit together."""
     if node.agent is not None:
         return node.agent
+    if not _MODEL.isdisjoint(node.options):  # a model of its own, with its own connection
+        defaults = {n: one for n, one in defaults.items() if n not in _MODEL.union(CONNECTION)}
     options: JsonObject = {**defaults, **node.options, "name": node.id}
     if node.kind == "verify" and node.command is not None:
         options = {name: one for name, one in options.items() if name in _OF_COMMANDS}
@@ -123,6 +127,7 @@ def build_agent(node: Node, defaults: Mapping[str, Any], forked: str | None = No
     return NodeAgent(node, options, forked)
 
 
+_MODEL: Final = frozenset(("model", "provider"))
 _OF_COMMANDS: Final = frozenset(("workspace", "mounts", "sandbox", "permissions", "policy")) | {
     "approval_policy"
 }
@@ -227,9 +232,12 @@ async def run_node(
     """Run a node, or go on with it; return the step with its end, or None while it is parked."""
     if node.kind == "verify" and node.schema is not None:
         return _verify_schema(node, step, context)
-    messages, forked = await build_task(node, context, host)
-    agent = build_agent(node, host.arguments.defaults, forked)
-    result = await host.run_session(step, agent, messages)
+    try:
+        messages, forked = await build_task(node, context, host)
+        agent = build_agent(node, host.arguments.defaults, forked)
+        result = await host.run_session(step, agent, messages)
+    except ConfigError as error:  # what could be checked before was: a key that is gone, a folder
+        return fail(step, "config", str(error))
     return None if result is None else read_result(node, step, result)
 
 

@@ -196,7 +196,9 @@ def _describe_begin(step: WorkflowStep) -> JsonObject:
 
 def _describe_end(step: WorkflowStep) -> JsonObject:
     said = {name: getattr(step, name) for name in _AT_END}
-    return as_journaled({"number": step.number, **said}, f"the result of step {step.name!r}")
+    return as_journaled(
+        {"number": step.number, "name": step.name, **said}, f"the result of step {step.name!r}"
+    )
 
 
 def _read_end(data: JsonObject) -> JsonObject:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.options.parse import merge_options
-from windlass.workflows.draw import draw_steps
+from windlass.workflows.draw import draw_html, draw_mermaid, draw_steps, draw_text
 from windlass.workflows.execute import WorkflowGraph, workflow_execute, workflow_graph
 from windlass.workflows.functions import Workflow
 from windlass.workflows.result import WorkflowResult
+from windlass.workflows.steps import WorkflowStep
 
 _FORMATS = ("text", "mermaid", "html")
 
@@ -49,10 +50,16 @@ def workflow_draw(
     if format not in _FORMATS:
         hint = nearest(format, _FORMATS) if isinstance(format, str) else ""
         raise ConfigError(f"format is one of {', '.join(_FORMATS)}, not {safe_repr(format)}{hint}")
-    steps = () if result is None else result.steps
+    return draw_flow(
+        flow if isinstance(flow, Workflow) else workflow_graph(flow),
+        () if result is None else result.steps,
+        format,
+    )
+
+
+def draw_flow(flow: WorkflowGraph | Workflow, steps: Sequence[WorkflowStep], format: str) -> str:
+    """Draw a workflow in a format, with how far these steps came."""
     if isinstance(flow, Workflow):
         return draw_steps(flow.name, steps, format)
-    graph = workflow_graph(flow)
-    if format == "mermaid":
-        return graph.mermaid(result)
-    return graph.html(result) if format == "html" else graph.draw(result)
+    draw = {"text": draw_text, "mermaid": draw_mermaid, "html": draw_html}[format]
+    return draw(flow, steps)
