@@ -310,7 +310,9 @@ async def test_what_cannot_be_done_to_a_worker_is_a_typed_error():
     ("config", "words"),
     [
         ({"node": {}}, "needs a task"),
-        ({"task": "x"}, "needs a node"),
+        ({"task": "x"}, "needs a node or a graph"),
+        ({"task": "x", "node": {}, "carry": {"resume_workflow": False}}, "goes with a graph"),
+        ({"task": "x", "node": {}, "graph": {"nodes": {"a": {}}}}, "a node or a graph"),
         ({"task": " ", "node": {}}, "not blank"),
         ({"task": "x", "node": {}, "tool": []}, "did you mean 'tools'"),
         ({"task": "x", "node": {"knd": "stage"}}, "did you mean 'kind'"),
@@ -541,6 +543,94 @@ async def test_graceful_stop_folds_the_handoffs_of_children():
     assert child.worker.id == made[0].id
     assert child.status == "stopped"
     assert [one.data["goal"] for one in stop.handoffs] == ["outer", "inner"]
+
+
+# --------------------------------------------------------------------------- workflows
+
+
+def two_stages(*first: Any, tools: Any = None) -> dict[str, Any]:
+    """Build a graph of two nodes."""
+    act: dict[str, Any] = {"kind": "stage", "model": scripted(*first)}
+    if tools is not None:
+        act["tools"] = tools
+    return {
+        "name": "pair",
+        "entry": "act",
+        "nodes": {"act": act, "sum_up": {"kind": "stage", "model": scripted("summed up", "twice")}},
+        "edges": [{"from": "act", "to": "sum_up"}],
+    }
+
+
+async def test_worker_runs_a_workflow():
+    graph = two_stages("acted", "acted again")
+    worker = await w.spawn_agent(
+        {"task": "Do both.", "graph": graph, "options": {"max_steps": 6}, "carry": {}}
+    )
+    assert worker.mode == "graph"
+    done = await w.wait_agent(worker)
+    assert (done.status, done.text) == ("awaiting", "summed up"), done.error
+    stages = w.worker_workflow_stages(done)
+    assert [(one["name"], one["status"]) for one in stages] == [("act", "done"), ("sum_up", "done")]
+    again = await w.wait_agent(await w.send_input(worker, "Once more."))
+    assert again.text == "twice"
+    assert [one.task for one in again.history] == ["Do both.", "Once more."]
+
+
+async def test_worker_with_a_workflow_is_suspended_between_turns_of_its_steps():
+    hold, begun, free = gate()
+    graph = two_stages(call("hold"), "acted", tools=[hold])
+    worker = await w.spawn_agent({"task": "Do both.", "graph": graph})
+    await begun.wait()
+    parking = asyncio.create_task(w.suspend_agent(worker, "later"))
+    [step] = [one.run for one in under_way if one.run.session_id != worker.id]
+    while not step.journal.mail:
+        await seams.sleep(0)
+    free.set()
+    assert (await parking).status == "suspended"
+    await w.resume_agent(worker)
+    done = await w.wait_agent(worker)
+    assert (done.status, done.text) == ("completed", "summed up"), done.error
+
+
+async def test_workflow_of_a_worker_is_bound_by_the_rules_of_its_parent():
+    made: list[w.Worker] = []
+    graph = two_stages(call("write", path="x"), call("search", what="y"), "acted")
+    delegate = spawner({"task": "t", "graph": graph}, made)
+    agent = w.Agent(
+        scripted(call("delegate"), "ok"),
+        tools=[search, write, delegate],
+        policy={"tools": ["search", "delegate"]},
+    )
+    out = await agent.run("go", session_id="s")
+    assert out.tool_calls[0].result == "summed up", made[-1].error
+    assert ran == ["search y"]
+
+
+async def test_workflow_of_a_worker_has_the_tools_that_were_named():
+    graph = two_stages(
+        call("write", path="x"), call("search", what="y"), "acted", tools=[search, write]
+    )
+    worker = await w.spawn_agent({"task": "t", "graph": graph, "tools": ["search"]})
+    done = await w.wait_agent(worker)
+    assert done.text == "summed up", done.error
+    assert ran == ["search y"]
+
+
+async def test_stopped_workflow_says_which_steps_are_over():
+    hold, begun, free = gate()
+    graph = two_stages("acted")
+    graph["nodes"]["sum_up"] = {"model": scripted(call("hold"), "x"), "tools": [hold]}
+    worker = await w.spawn_agent({"task": "Do both.", "graph": graph})
+    await begun.wait()
+    stopping = asyncio.create_task(w.agent_stop(worker, {"graceful": True}))
+    [step] = [one.run for one in under_way if one.run.session_id != worker.id]
+    while not step.journal.mail:
+        await seams.sleep(0)
+    free.set()
+    stop = await stopping
+    assert stop.status == "stopped"
+    assert stop.handoff.data["done"] == ["act: acted"]
+    assert "sum_up" in stop.handoff.data["open"]
 
 
 # --------------------------------------------------------------------------- background sub-agents

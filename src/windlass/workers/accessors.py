@@ -47,7 +47,10 @@ def worker_action_items(worker: Worker) -> list[object]:
 
 def worker_workflow_stages(worker: Worker) -> list[object]:
     """List the stages that the worker went through: its tasks, and those that its answer names."""
-    kind = _check(worker).provenance.get("kind")
+    stages = as_list((_check(worker).payload or {}).get("stages"))
+    if worker.mode == "graph":
+        return stages
+    kind = worker.provenance.get("kind")
     own: list[object] = [
         {"id": str(one.number), "kind": kind, "task": one.task, "status": one.status}
         for one in worker.history
@@ -61,6 +64,10 @@ def worker_verification_steps(worker: Worker) -> list[object]:
     data = as_object(_check(worker).data)
     if worker.provenance.get("kind") == "verify" and "pass" in data:
         found.append({"task": worker.task, "pass": data["pass"], "reason": data.get("reason")})
+    for stage in map(as_object, as_list((worker.payload or {}).get("stages"))):
+        if stage.get("verdict") is not None:
+            passed = stage["verdict"] == "pass"
+            found.append({"task": stage["name"], "pass": passed, "reason": stage.get("reason")})
     return [*found, *_collect(worker, _STEPS, ("verification", "verification_step"))]
 
 

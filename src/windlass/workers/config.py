@@ -12,9 +12,10 @@ from windlass.agents.artifacts import Artifact
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject, is_mapping, is_sequence
 from windlass.loop.plan import as_journaled
-from windlass.options.checks import Check, anything, no_key, one_of, optional, text, texts
+from windlass.options.checks import Check, anything, boolean, no_key, one_of, optional, text, texts
 from windlass.options.group import Option, OptionStruct, struct
 from windlass.toolbox.options import check_variables
+from windlass.workflows.execute import workflow_graph
 
 TranscriptMode = Literal["inherit", "fork", "reset", "compact"]
 ArtifactMode = Literal["inherit", "none", "reset"]
@@ -41,6 +42,8 @@ class Carry(OptionStruct, frozen=True, kw_only=True):
     """The conversation: goes on, goes on in a copy, begins anew, or is made shorter first."""
     artifact_mode: Annotated[ArtifactMode, Option(one_of("inherit", "none", "reset"))] = "inherit"
     """Artifacts: all so far, none, or only those that the worker was spawned with."""
+    resume_workflow: Annotated[bool, Option(boolean)] = True
+    """With a graph: a run that was cut off goes on; False: it begins anew."""
 
 
 class Worktree(OptionStruct, frozen=True, kw_only=True):
@@ -99,6 +102,7 @@ class WorkerConfig(OptionStruct, frozen=True, kw_only=True):
     task: str
     name: str | None = None
     node: Node = Node()
+    graph: Any = None
     artifacts: tuple[JsonObject, ...] = ()
     options: JsonObject = {}
     transcript: JsonObject | None = None
@@ -174,6 +178,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "name": optional(text),
     "task": lambda _name, value: check_task(value),
     "node": struct(Node, flag=False),
+    "graph": lambda _name, value: workflow_graph(value),
     "artifacts": _check_artifacts,
     "options": check_options,
     "transcript": _check_dict,
@@ -198,8 +203,13 @@ def parse_config(config: object) -> WorkerConfig:
             given[key] = _CHECKS[key](key, value)
     if "task" not in given:
         raise ConfigError("a worker needs a task: spawn_agent({'task': …, 'node': {…}})")
-    if "node" not in given:
-        raise ConfigError("a worker needs a node: spawn_agent({'task': …, 'node': {…}})")
+    if ("node" in given) is ("graph" in given):
+        raise ConfigError("a worker needs a node or a graph: spawn_agent({'task': …, 'node': {…}})")
+    if "graph" in given and "transcript" in given:
+        raise ConfigError("transcript goes with a node: a graph has none of its own")
+    carry = given.get("carry")
+    if carry is not None and not carry.resume_workflow and "graph" not in given:
+        raise ConfigError("carry.resume_workflow goes with a graph: a node has no workflow")
     return WorkerConfig(**given)
 
 

@@ -285,8 +285,25 @@ async def request_suspension(control: Control, payload: JsonObject) -> WorkerSta
     if state.status != "running":
         return state
     home, environment = control.place.home, control.place.environment
+    if state.record.mode == "graph":
+        return await _suspend_steps(control, environment.redact(payload))
     await home.post(state.key, "suspend", environment.redact(payload))
     return await control.wait()
+
+
+async def _suspend_steps(control: Control, payload: JsonObject) -> WorkerState:
+    """Ask each step of a workflow to park before its next turn, until the workflow waits for them."""
+    home, asked, pause = control.place.home, set[str](), _FIRST
+    while True:
+        state = await control.read()
+        if state.status != "running" or not (state.info.alive or state.info.status is None):
+            return await control.wait()
+        for info in await home.sessions():
+            if info.parent_id == state.key and info.alive and info.id not in asked:
+                asked.add(info.id)
+                await home.post(info.id, "suspend", payload)
+        await seams.sleep(pause)
+        pause = min(pause * 2, _LONGEST)
 
 
 def _check_suspension(reason: object, options: object) -> JsonObject:

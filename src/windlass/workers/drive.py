@@ -20,6 +20,7 @@ from windlass.engine.assemble import assemble, parse_loop_options
 from windlass.engine.continuation import parse_run_input, read_transcript
 from windlass.engine.driver import RunRequest, Start, conduct
 from windlass.engine.environment import Environment
+from windlass.engine.input import parse_run_prompt
 from windlass.engine.orphans import (
     UNDER,
     build_ledger_below,
@@ -58,6 +59,7 @@ from windlass.store.base import Journal, Store
 from windlass.store.view import messages_of
 from windlass.usage import Usage
 from windlass.workers.config import build_prompt
+from windlass.workers.graph import GraphRun, bind_steps, list_stages
 from windlass.workers.record import TASK_KEY, WorkerRecord, WorkerState, read_worker, status_of
 from windlass.workers.worktree import (
     GitFailed,
@@ -66,6 +68,9 @@ from windlass.workers.worktree import (
     find_worktree,
     prepare_worktree,
 )
+from windlass.workflows.host import read_finish
+from windlass.workflows.result import WorkflowResult
+from windlass.workflows.steps import WorkflowStep
 
 log = logging.getLogger("windlass.loop")
 DOOR: Final = "spawn_agent"
@@ -76,6 +81,7 @@ class Live(msgspec.Struct, eq=False):
     """What this process has of a worker: the code among its options, its parent, its task."""
 
     options: JsonObject  # of the loop, with its tools and all that no record can hold
+    graph: Any = None  # of a worker whose task is a workflow
     parent: Run | None = None
     call: tuple[str, str] | None = None  # the tool and the call that spawned it
     deps: Any = None
@@ -134,7 +140,7 @@ async def build_request(scope: WorkerScope, state: WorkerState, plan: Plan) -> R
             entries, top = state.entries, environment.ledger
             ledger = await build_ledger_below(scope.home, entries, plan.limits, top)
     return RunRequest(
-        plan=plan,
+        plan=plan if live.graph is None or not plan.inherited else bind_steps(plan),
         environment=environment,
         store=scope.home,
         caller=caller_of(record),
@@ -217,6 +223,9 @@ async def begin_run(scope: WorkerScope, state: WorkerState) -> Start:
     """Start the task of a worker, or go on with it where its journal ends."""
     record = state.record
     options = await place_worker(record, scope.live.options)
+    if scope.live.graph is not None:
+        number, goes_on = state.number, state.is_begun and record.resumes_workflow
+        return await begin_graph(scope, state, number, state.task, goes_on=goes_on)
     plan = build_plan(scope, record, options)
     if state.is_begun:
         return await resume_run(await build_request(scope, state, plan), state.key)
@@ -227,6 +236,27 @@ async def begin_run(scope: WorkerScope, state: WorkerState) -> Start:
     transcript = record.transcript if record.number == 1 else None
     messages = parse_run_input(prompt, None, transcript, state.key, DOOR)
     return await driver.start(request, messages, state.key, on_pending="discard")
+
+
+async def begin_graph(
+    scope: WorkerScope, state: WorkerState, number: int, task: str, *, goes_on: bool = False
+) -> Start:
+    """Start the workflow of a worker on its session, or go on with it."""
+    record = state.record
+    options = await place_worker(record, scope.live.options)
+    graph = GraphRun(scope.live.graph, options, task, record.artifacts)
+    plan = graph.plan
+    plan.name = record.name or plan.name
+    plan.metadata = {**(plan.metadata or {}), TASK_KEY: {"number": number, "task": task}}
+    request = await build_request(scope, state, plan)
+    if goes_on:
+        graph.check(state.entries_of_task)
+        begun = await resume_run(request, state.key)
+    else:
+        messages = parse_run_prompt(graph.prompt, state.key)
+        begun = await driver.start(request, messages, state.key, on_pending="discard")
+    graph.enter(begun)
+    return begun
 
 
 async def drive_worker(scope: WorkerScope, worker_id: str, begun: Start | None = None) -> None:
@@ -246,8 +276,11 @@ async def drive_worker(scope: WorkerScope, worker_id: str, begun: Start | None =
             return
         seams.point("worker.run_ended")
         state = await read_worker(scope.home, worker_id)
-        result = LoopResult(begun.run, outcome)
-        await settle(scope, state, TaskOutcome.of_result(result, scope.live.options))
+        if scope.live.graph is not None:
+            told = TaskOutcome.of_workflow(WorkflowResult(begun.run, outcome))
+        else:
+            told = TaskOutcome.of_result(LoopResult(begun.run, outcome), scope.live.options)
+        await settle(scope, state, told)
     except SessionHeld:
         pass  # another process drives it
     except StaleWriter as error:
@@ -300,12 +333,30 @@ class TaskOutcome(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @classmethod
+    def of_workflow(cls, result: WorkflowResult) -> TaskOutcome:
+        """Read the result of a workflow."""
+        output = result.output
+        return cls(
+            status=result.status,
+            stop_reason=result.stop_reason,
+            error=result.error,
+            text=result.final_text,
+            asks=False,
+            data=None if isinstance(output, str) else output,
+            usage=result.usage,
+            cost_usd=result.cost_usd,
+            budget_exceeded=result.budget_exceeded,
+            run_id=result.run_id,
+        )
+
+    @classmethod
     def of_journal(cls, state: WorkerState) -> TaskOutcome:
         """Read the journal of a run, in a process that has none of its code."""
         ended, entries = state.ended, state.entries_of_task
         usage, usd = paid_in(entries)
+        finish = read_finish(entries)
         said = [e.message.text for e in entries if type(e) is Replied and e.purpose is None]
-        text = said[-1] if said else ""
+        text = str(finish.get("text") or "") if finish else said[-1] if said else ""
         asks = OutputOptions.read(state.record.options).asks
         return cls(
             status="failed" if ended is None else ended.status,
@@ -313,7 +364,7 @@ class TaskOutcome(msgspec.Struct, frozen=True, kw_only=True):
             error=None if ended is None else ended.error,
             text=text,
             asks=asks,
-            data=_read_json(text) if asks else None,
+            data=finish.get("data") if finish else _read_json(text) if asks else None,
             usage=usage,
             cost_usd=usd,
             budget_exceeded=ended is not None and ended.status == "budget_exhausted",
@@ -338,9 +389,12 @@ async def settle(scope: WorkerScope, state: WorkerState, outcome: TaskOutcome) -
     if patch is not None:
         entries.append(patch)
     entries += _write_outputs(state, outcome)
+    entries += _copy_artifacts(state)
     made = read_artifacts([*state.entries, *entries], state.key)
     status = status_of(outcome.status, record)
     payload = _build_payload(outcome, [one.id for one in made], state.key)
+    if record.mode == "graph":
+        payload["stages"] = [_describe_stage(one) for one in list_stages(state.entries_of_task)]
     update = WorkerUpdate(record.id, status, record.name, state.number, payload, seams.now())
     if record.transcript_mode == "compact" and status in ("completed", "awaiting"):
         entries += await _compact(state)
@@ -417,6 +471,22 @@ def _build_payload(outcome: TaskOutcome, made: list[str], key: str) -> JsonObjec
         "artifact_ids": made,
     }
     return payload
+
+
+def _describe_stage(step: WorkflowStep) -> JsonObject:
+    names = ("name", "kind", "status", "verdict", "reason", "session_id")
+    return {"id": step.key, **{name: getattr(step, name) for name in names}}
+
+
+def _copy_artifacts(state: WorkerState) -> list[JournalEntry]:
+    """Return the artifacts that the steps of a workflow kept, for the record of the worker."""
+    if state.record.mode != "graph":
+        return []
+    return [
+        ArtifactWritten(one.id, one.kind, one.title, one.text, one.data, one.created_by)
+        for step in list_stages(state.entries_of_task)
+        for one in step.artifacts
+    ]
 
 
 def _write_outputs(state: WorkerState, outcome: TaskOutcome) -> list[JournalEntry]:

@@ -19,6 +19,7 @@ from windlass.loop.plan import as_journaled, digest_of
 from windlass.loop.resume import standing
 from windlass.messages import ToolCall, as_messages
 from windlass.workers.drive import WorkerScope, build_plan, build_request, log
+from windlass.workers.graph import list_stages
 from windlass.workers.record import WorkerState
 
 #: In the metadata of the run that writes the handoff.
@@ -150,6 +151,8 @@ def describe_progress(state: WorkerState) -> Handoff:
                 said = message.text or said
         if type(entry) is ToolResulted:
             results[entry.call_id] = entry
+    if state.record.mode == "graph":
+        return _describe_stages(state)
     worked = [call for call in calls.values() if _has_worked(results.get(call.id))]
     left = [call for call in calls.values() if not _has_worked(results.get(call.id))]
     done = [_describe_call(call) for call in worked]
@@ -163,6 +166,19 @@ def describe_progress(state: WorkerState) -> Handoff:
         open=tuple(still[-_MOST:]),
         files=_find_files(calls.values()),
         next_step="" if ended else "Read what is done, and go on with the task.",
+    )
+
+
+def _describe_stages(state: WorkerState) -> Handoff:
+    """Read from the journal of a workflow which of its steps are over."""
+    steps = list_stages(state.entries_of_task)
+    ended = state.status in ("completed", "awaiting")
+    left = [one.name for one in steps if not one.is_over]
+    return Handoff(
+        goal=state.task,
+        done=tuple([f"{one.name}: {one.text}"[:_LONG] for one in steps if one.is_over][-_MOST:]),
+        open=() if ended else (state.task, *left),
+        next_step="" if ended else f"Go on with {', '.join(left) or 'the next step'}.",
     )
 
 

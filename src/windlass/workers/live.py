@@ -98,7 +98,8 @@ def rebuild_live(
     """Build the options of a worker from its record, and from what this process gives for its code."""
     options: JsonObject = {**record.options, **given}
     deps = RunOptions.read(options).deps
-    options = {name: one for name, one in options.items() if name != "deps"}
+    graph = next((one for name, one in options.items() if name == "graph"), None)
+    options = {name: one for name, one in options.items() if name not in ("deps", "graph")}
     missing = [name for name in record.objects if name not in given]
     own = as_tools(ToolOptions.read(given).tools or ())
     tools = {tool.name: tool for tool in own}
@@ -123,5 +124,6 @@ def rebuild_live(
             f"{', '.join(missing)}; give it with resume_agent(…, options={{…}}), or the tools with "
             "Runtime(tools=[…])"
         )
-    options["tools"] = chosen
-    return Live(options, deps=deps)
+    if record.mode != "graph" or chosen:
+        options["tools"] = chosen
+    return Live(options, graph=graph or record.graph, deps=deps)

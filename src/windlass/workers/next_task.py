@@ -16,7 +16,7 @@ from windlass.messages import Message, Text, as_messages
 from windlass.store.base import Store
 from windlass.store.view import messages_of
 from windlass.workers.config import build_prompt
-from windlass.workers.drive import WorkerScope, build_plan, build_request, place_worker
+from windlass.workers.drive import WorkerScope, begin_graph, build_plan, build_request, place_worker
 from windlass.workers.handoff import write_summary
 from windlass.workers.record import (
     TASK_KEY,
@@ -33,6 +33,8 @@ async def begin_next_task(scope: WorkerScope, state: WorkerState, task: str) -> 
     """Begin another task: on the same session, or put it on record in a session of its own."""
     record, number = state.record, state.number + 1
     artifacts = await _carry_artifacts(scope.home, state)
+    if record.transcript_mode in ("inherit", "compact") and scope.live.graph is not None:
+        return await _flush(await begin_graph(scope, state, number, task))
     if record.transcript_mode in ("inherit", "compact"):
         return await _start(scope, state, build_prompt(task, artifacts), number, task)
     later = msgspec.structs.replace(record, number=number, task=task, artifacts=tuple(artifacts))
@@ -119,6 +121,9 @@ async def _flush(begun: Start) -> Start:
 async def restart_from_summary(scope: WorkerScope, state: WorkerState, text: str | None) -> Start:
     """Begin the task again with a summary of what was done, and the new input, in place of the rest."""
     task = state.task
+    if scope.live.graph is not None:
+        told = task if text is None else f"{task}\n\n{text}"
+        return await _flush(await begin_graph(scope, state, state.number, told))
     begun = await _begin(scope, state, state.number, task)
     try:
         size = len(begun.run.messages)

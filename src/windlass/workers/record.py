@@ -43,6 +43,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     created_at: float
     name: str | None = None
     node: JsonObject = {}
+    graph: JsonObject | None = None  # as it was given, where that is plain data
     options: JsonObject = {}
     objects: tuple[str, ...] = ()  # options that are code, which no record can hold
     tools: tuple[str, ...] = ()
@@ -64,6 +65,11 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def transcript_mode(self) -> str:
         """How the conversation is carried to the next task."""
         return str(self.carry.get("transcript_mode", "inherit"))
+
+    @property
+    def resumes_workflow(self) -> bool:
+        """Whether the run of its graph goes on where it was cut off."""
+        return bool(self.carry.get("resume_workflow", True))
 
     @property
     def output_kinds(self) -> list[str]:
@@ -108,7 +114,7 @@ class Worker(Record, frozen=True, kw_only=True):
     status: str
     """running, completed, awaiting, suspended, cancelled, failed or stopped."""
     mode: str
-    """`node`, or `sub_agent` for `sub_agent_run(background=True)`."""
+    """`node`, `graph`, or `sub_agent` for `sub_agent_run(background=True)`."""
     created_at: float
     updated_at: float
     finished_at: float | None

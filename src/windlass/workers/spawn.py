@@ -11,6 +11,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
+from windlass.agents.artifacts import NAME as ARTIFACT_TOOL
 from windlass.agents.subagent import name_child
 from windlass.engine.orphans import UNDER, place_under
 from windlass.engine.ownership import (
@@ -37,6 +38,7 @@ from windlass.workers.config import (
     parse_config,
 )
 from windlass.workers.drive import Live, WorkerScope, build_plan
+from windlass.workers.graph import GraphRun
 from windlass.workers.live import live_workers
 from windlass.workers.record import (
     Worker,
@@ -69,18 +71,46 @@ async def spawn_agent(
     print(done.status, done.text)
     ```
     Keys: `name`, `task`, `node`, `artifacts`, `options`, `transcript`, `policy`, `tools`, `carry`,
-    `execution`, `approval_policy`, `permissions`. In a tool, `parent=ctx` gives the worker the tools of
-    the run, its rules and its budget. Raises `ConfigError` before anything runs.
+    `execution`, `approval_policy`, `permissions`; `graph` in place of `node`. In a tool, `parent=ctx`
+    gives the worker the tools of the run, its rules and its budget. Raises `ConfigError` before anything
+    runs.
     """
     checked = parse_config(config)
     options = build_options(checked)
     run = check_parent(parent, store, caller, deps)
+    if checked.graph is not None:
+        return await _spawn_graph(config, checked, options, run, parent, store, caller, deps)
     chosen = select_tools(checked, options, run)
     options = inherit_place(checked, options, chosen, run)
     options = {name: one for name, one in options.items() if name != "tool_preset"}
     if checked.node.mode == "llm" and not chosen.tools:
         options.setdefault("max_iterations", 1)
     return await spawn(checked, options, chosen, "node", parent, store, caller, deps)
+
+
+async def _spawn_graph(
+    config: Mapping[str, Any],
+    checked: WorkerConfig,
+    options: JsonObject,
+    run: Run | None,
+    parent: ToolContext[Any] | None,
+    store: Address | None,
+    caller: Caller | None,
+    deps: Any,
+) -> Worker:
+    """Start a worker whose task is a workflow; `tools` narrows what its nodes may call."""
+    if checked.tools is not None:
+        if checked.policy is not None:
+            raise ConfigError("policy and tools both narrow the nodes of a graph: give one of them")
+        options = {**options, "policy": {"tools": [*checked.tools, ARTIFACT_TOOL]}}
+    chosen = Selection((), ())
+    if run is not None:
+        found = select_tools(checked, options, run)
+        chosen = Selection(found.tools[:-1], ())
+        options = inherit_place(checked, options, chosen, run)
+    return await spawn(
+        checked, options, chosen, "graph", parent, store, caller, deps, given=config["graph"]
+    )
 
 
 async def spawn(
@@ -92,11 +122,18 @@ async def spawn(
     store: Address | None,
     caller: Caller | None,
     deps: Any,
+    *,
+    given: object = None,
 ) -> Worker:
-    """Put a worker on record and drive it; one that is on record under its name goes on."""
+    """Put a worker on record and drive it; one that is on record under its name goes on.
+
+    `given` is the graph as it came: only plain data can be on record.
+    """
     place = SessionScope.current(store, caller)
     environment, home = place.environment, place.home
-    live = Live({**options, "tools": chosen.tools}, deps=deps)
+    live = Live(dict(options), graph=config.graph, deps=deps)
+    if config.graph is None or chosen.tools:
+        live.options["tools"] = chosen.tools
     if parent is not None:
         live.deps, caller = parent.deps, parent.caller
         if isinstance(parent.scope, Run):
@@ -107,6 +144,13 @@ async def spawn(
         check_new_owner(environment, caller)
         worker_id = seams.new_id("worker")
     record = await _build_record(worker_id, config, options, chosen, mode, caller, live)
+    if config.graph is not None:
+        plain = is_object(given) and _is_plain(given)
+        record = msgspec.structs.replace(
+            record,
+            graph=as_journaled(given, "graph") if plain else None,
+            objects=record.objects if plain else (*record.objects, "graph"),
+        )
     scope = WorkerScope(environment, home, live)
     record = _bind(scope, record)
     owner = owner_metadata(caller)
@@ -200,9 +244,12 @@ async def _build_record(
 
 def _bind(scope: WorkerScope, record: WorkerRecord) -> WorkerRecord:
     """Check the options by building the plan; return the record with the rules of the parent."""
-    plan = build_plan(scope, record, scope.live.options)
-    build_prompt(record.task, record.artifacts)
-    parent = scope.live.parent
+    live, parent = scope.live, scope.live.parent
+    if live.graph is not None:
+        plan = GraphRun(live.graph, live.options, record.task, record.artifacts).plan
+    else:
+        plan = build_plan(scope, record, live.options)
+        build_prompt(record.task, record.artifacts)
     if parent is None:
         return record
     under = (place_under(plan, parent).metadata or {}).get(UNDER)

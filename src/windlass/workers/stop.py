@@ -94,7 +94,8 @@ async def _stop_gracefully(control: Control, reason: str | None) -> StopResult:
             children.append(await _stop_gracefully(child, reason))
     state = await control.read()
     ended = ended or state.settled is not None
-    live = None if ended or not state.is_begun else _try_restore(control, state)
+    graph = state.record.mode == "graph"
+    live = None if ended or graph or not state.is_begun else _try_restore(control, state)
     if live is None:
         handoff = describe_progress(state)
     else:

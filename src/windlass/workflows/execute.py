@@ -37,7 +37,7 @@ class WorkflowGraph(Graph):
     ) -> WorkflowResult:
         """Run the graph on a task, as `workflow_execute` does."""
         arguments = WorkflowArguments(options, "WorkflowGraph.run")
-        return await WorkflowCall(arguments).begin(_build_flow(task, self, artifacts, arguments))
+        return await WorkflowCall(arguments).begin(build_flow(task, self, artifacts, arguments))
 
     async def resume(
         self,
@@ -62,7 +62,7 @@ class WorkflowGraph(Graph):
         said = as_object(record.get("input"))
         if "max_steps" not in options and isinstance(record.get("max_steps"), int):
             arguments.max_steps = record["max_steps"]
-        flow = _build_flow(said.get("task") or "?", self, said.get("artifacts"), arguments)
+        flow = build_flow(said.get("task") or "?", self, said.get("artifacts"), arguments)
         return await call.resume(
             flow, session_id, decisions=decisions, results=results, budget=budget
         )
@@ -124,11 +124,11 @@ async def workflow_execute(
     """
     door = "workflow_execute"
     arguments = WorkflowArguments(merge_options(options, more, door), door)
-    flow = _build_flow(task, workflow_graph(graph), artifacts, arguments)
+    flow = build_flow(task, workflow_graph(graph), artifacts, arguments)
     return await WorkflowCall(arguments).begin(flow)
 
 
-def _build_flow(
+def build_flow(
     task: object, graph: Graph, artifacts: object, arguments: WorkflowArguments
 ) -> GraphFlow:
     """Check the task and the artifacts, before anything runs."""

@@ -144,7 +144,7 @@ class WorkflowArguments:
         policies: list[Policy[Any]] = []
         if not _BINDING.isdisjoint(self._binding):
             bound = assemble({**self._binding, "model": FlowModel(flow.name)}, None, "agent_loop")
-            policies += [_ForSteps(policy) for policy in bound.policies]
+            policies += [ForSteps(policy) for policy in bound.policies]
         limits = msgspec.structs.replace(self.limits.build(NO_LIMITS), iterations=None)
         metadata: JsonObject = {RECORD: record}
         if said := self.limits.collect_limits():
@@ -234,7 +234,7 @@ class WorkflowCall:
         if run.session_id is not None and await self._was_killed(flow, session_id, record):
             return await self.resume(flow, session_id)
         prompt = parse_run_prompt(flow.build_prompt(), session_id)
-        request = self._build_request(flow, record)
+        request = self.build_request(flow, record)
         begun = await driver.start(request, prompt, session_id, on_pending=run.on_pending)
         return await self._drive(begun, flow)
 
@@ -287,7 +287,7 @@ class WorkflowCall:
         given = [*(decisions or ()), *(results or ())]
         self.left_alone = await self._find_left_alone(key, state, steps, given)
         limits = check_budget("budget", budget)
-        request = self._build_request(flow, record)
+        request = self.build_request(flow, record)
         begun = await resume_run(request, key, decisions=decisions, results=results, budget=limits)
         return await self._drive(begun, flow)
 
@@ -330,7 +330,9 @@ class WorkflowCall:
     async def _read(self, session_id: str) -> Sequence[JournalEntry]:
         return await self.arguments.store.read(await self._find(session_id))
 
-    def _build_request(self, flow: Flow, record: JsonObject) -> RunRequest:
+    def build_request(self, flow: Flow, record: JsonObject) -> RunRequest:
+        """Build the request of a run whose only tool carries the workflow out."""
+
         async def handle(args: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
             assert isinstance(ctx.scope, Run)
             return await self._carry_out(flow, StepHost(StepLog(ctx.scope, ctx.call_id), ctx, self))
@@ -356,7 +358,7 @@ class WorkflowCall:
 
     async def _drive(self, begun: Start, flow: Flow) -> WorkflowResult:
         arguments = self.arguments
-        _enter(begun, flow.name)
+        enter_workflow(begun, flow.name)
         begun.parks = arguments.run.on_cancel == "park"
         outcome = await conduct(begun, arguments.environment, abort=arguments.run.abort)
         if self._raised is not None:
@@ -378,7 +380,7 @@ def _read_record(metadata: Mapping[str, Any] | None) -> JsonObject:
     return as_object((metadata or {}).get(RECORD))
 
 
-def _enter(begun: Start, name: str) -> None:
+def enter_workflow(begun: Start, name: str) -> None:
     """Put the call of the workflow on record, as the reply that the run begins with."""
     run = begun.run
     if begun.outcome is not None or begun.at > Stage.ASK:
@@ -456,7 +458,7 @@ def _find_end(run: Run) -> Stop | None:
     return Stop(str(found["status"]), str(found["reason"]), found.get("error"))
 
 
-class _ForSteps(Policy[None]):
+class ForSteps(Policy[None]):
     """A rule that binds the steps of a workflow, and not the workflow's own call."""
 
     def __init__(self, rule: Policy[Any]) -> None:
@@ -469,3 +471,7 @@ class _ForSteps(Policy[None]):
     def for_child(self, run: Run) -> Policy[Any] | None:
         """Return the rule for the session of a step."""
         return self._rule.for_child(run)
+
+    def as_record(self) -> JsonObject | None:
+        """Return the rule as plain data."""
+        return self._rule.as_record()
