@@ -105,6 +105,8 @@ def test_the_package_runs_as_a_module():
         "config check",
         "demo",
         "doctor",
+        "worker",
+        "fleet",
         "mcp",
         "mcp list",
         "mcp call",

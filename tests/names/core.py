@@ -235,6 +235,6 @@ SESSION_FIELDS = "parent_id child_ids root_id".split()
 TESTING = "scripted call no_model_requests cassette".split()
 COMMANDS = """
     run chat demo models sessions config|show config|check sessions|list sessions|show
-    sessions|resume sessions|export sessions|prune
+    sessions|resume sessions|export sessions|prune worker fleet
     daemon|start daemon|trigger daemon|status daemon|stop daemon|resume
 """.split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from windlass import seams
 from windlass.agents.agent import Agent
@@ -67,7 +67,7 @@ class RunHandle:
         session_id: str,
         *,
         request_id: str | None = None,
-        agent: Agent[object, object] | None = None,
+        agent: Agent[Any, Any] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
         self._environment, self._store, self._changes = environment, store, changes
@@ -82,7 +82,7 @@ class RunHandle:
         """Return `queued`, `running`, `parked`, or the status that the run ended with."""
         return _read_state(await self._entries(), self.request_id, await self._wish())
 
-    async def result(self, *, timeout: float | None = None) -> AgentResult[object]:
+    async def result(self, *, timeout: float | None = None) -> AgentResult[Any]:
         """Wait until the run has ended, anywhere, and return its result.
 
         A run that is parked is waited for: somebody may answer. Raises `TimeoutError` after

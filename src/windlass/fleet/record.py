@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from windlass import seams
 from windlass.access.caller import Caller
@@ -85,9 +85,9 @@ def find_end(entries: Sequence[JournalEntry] | None) -> RunEnded | None:
 async def read_result(
     environment: Environment,
     store: Store,
-    agent: Agent[object, object] | None,
+    agent: Agent[Any, Any] | None,
     entries: list[JournalEntry],
-) -> AgentResult[object]:
+) -> AgentResult[Any]:
     """Return the result of the last run of these entries, as `Agent.run` would have.
 
     Without the agent, `output` is the text: what it would make of it is not on record.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 import msgspec
 
@@ -31,11 +31,13 @@ class FleetAgent(Protocol):
         """Its version: sessions go on with the version that they began with."""
         ...
 
-    async def run(self, prompt: Sequence[Message], /, **options: object) -> AgentResult[object]:
-        """Run a prompt on a session, to the end or until it is parked."""
+    @property
+    def run(self) -> Callable[..., Awaitable[AgentResult[Any]]]:
+        """Run messages on a session, to the end or until it is parked."""
         ...
 
-    async def resume(self, session_id: str, **options: object) -> AgentResult[object]:
+    @property
+    def resume(self) -> Callable[..., Awaitable[AgentResult[Any]]]:
         """Go on with the run of a session that was parked or killed."""
         ...
 

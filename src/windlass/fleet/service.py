@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, cast
 
 from windlass.access.caller import Caller
 from windlass.agents.agent import Agent
@@ -77,7 +77,7 @@ class FleetService:
             self._changes,
             done.session_id,
             request_id=done.request_id,
-            agent=agent if isinstance(agent, Agent) else None,
+            agent=cast("Agent[Any, Any]", agent) if isinstance(agent, Agent) else None,
         )
 
     async def _write(self, asked: Submission, connection: object) -> Submitted:
@@ -90,7 +90,7 @@ class FleetService:
         return await run_on_connection(store, connection, asked.write)
 
     async def find_handle(
-        self, session_id: str, agent: Agent[object, object] | None, caller: Caller | None
+        self, session_id: str, agent: Agent[Any, Any] | None, caller: Caller | None
     ) -> RunHandle:
         """Return the handle of a session's last run."""
         environment, store = self._environment, self._environment.store

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property, wraps
 from inspect import signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windlass.access.caller import Caller
 from windlass.agents.agent import Agent
@@ -15,6 +15,7 @@ from windlass.errors import ConfigError, nearest
 from windlass.fleet.handle import RunHandle
 from windlass.fleet.request import FleetAgent
 from windlass.fleet.service import FleetService
+from windlass.fleet.worker import Worker
 from windlass.generate.api import Models
 from windlass.runtime.audit import Audit
 
@@ -99,7 +100,7 @@ class Runtime(Environment):
         self,
         session_id: str,
         *,
-        agent: Agent[object, object] | None = None,
+        agent: Agent[Any, Any] | None = None,
         caller: Caller | None = None,
     ) -> RunHandle:
         """Return the handle of a session's last run, submitted in any process.
@@ -123,6 +124,16 @@ class Runtime(Environment):
         cancelled, running turns end and the runs are handed over, within `grace` seconds.
         """
         await self._fleet.serve(agents, slots=slots, queues=queues, limits=limits, grace=grace)
+
+    def build_worker(
+        self,
+        *agents: FleetAgent,
+        slots: int = 20,
+        queues: tuple[str, ...] = (),
+        limits: Mapping[str, Mapping[str, int]] | None = None,
+    ) -> Worker:
+        """Return a worker for these agents; you call `serve` and `stop` of it."""
+        return self._fleet.build_worker(agents, slots=slots, queues=queues, limits=limits)
 
     async def aclose(self) -> None:
         """Hand over what runs in the background, then close the store and the threads."""
