@@ -12,8 +12,10 @@ import pytest
 import windlass as w
 from tests.stories.helpers import kept, said
 from windlass import seams
+from windlass.engine.environment import current_environment
 from windlass.events import Noted
 from windlass.json_types import as_object
+from windlass.replay.replay import recorded_runs, replay_run
 from windlass.testing import call, scripted
 from windlass.testing.virtual_time import run_virtual
 
@@ -380,3 +382,153 @@ async def test_daemon_functions_refuse_what_they_cannot_use(tmp_path: Path):
     await settle(daemon)
     assert await w.daemon_trigger("picky", {"kind": "fine"}) == 1
     await w.daemon_stop(daemon)
+
+
+# --------------------------------------------------------------------------- downtime and others
+
+
+async def test_daemon_is_parked_when_its_runtime_closes_and_goes_on(tmp_path: Path):
+    model, store = Echo(), f"sqlite:///{tmp_path}/agents.db"
+    async with w.Runtime(store=store, environ={}):
+        daemon = await w.daemon_spawn(name="host", model=model)
+        await settle(daemon)
+    out = await daemon.result()
+    assert (out.status, out.stop_reason) == ("suspended", "detached")
+    async with w.Runtime(store=store, environ={}):
+        assert await w.daemon_trigger("host", {"kind": "meanwhile"}) == 1
+        assert (await w.daemon_snapshot("host")).status == "suspended"
+        daemon = await w.daemon_resume("host", model=model)
+        await settle(daemon)
+        with pytest.raises(w.SessionHeld):
+            await w.daemon_resume("host", model=model)
+        await w.daemon_stop(daemon)
+    assert model.heard == ['Event 1 (meanwhile): {"kind": "meanwhile"}']
+
+
+async def test_daemon_notices_timer_and_files_of_its_downtime(tmp_path: Path):
+    watched = tmp_path / "watched"
+    watched.write_text("a")
+
+    async def story() -> tuple[list[str], float]:
+        model = Echo()
+        options: dict[str, Any] = {"model": model, "watch_paths": [watched]}
+        daemon = await w.daemon_spawn(name="sleeper", **options)
+        await settle(daemon)
+        await w.daemon_stop(daemon)
+        os.utime(watched, ns=(5, 5))
+        daemon = await w.daemon_resume(daemon, **options)
+        await settle_after(model, 1, daemon)
+        options = {"model": model, "watch_paths": [], "wake_interval_ms": 60_000}
+        await w.daemon_stop(daemon)
+        await seams.sleep(3600)
+        daemon = await w.daemon_resume(daemon, **options)
+        began = seams.now()
+        await settle_after(model, 2, daemon)
+        took = seams.now() - began
+        await w.daemon_stop(daemon)
+        return model.heard, took
+
+    heard, took = await asyncio.to_thread(run_virtual, story())
+    assert heard[0].startswith("These files have changed") and "idle for 60" in heard[1]
+    assert len(heard) == 2 and took < 30  # once, however often it was due
+
+
+async def settle_after(model: Echo, heard: int, daemon: w.DaemonHandle) -> None:
+    """Wait until the model has heard so much, and the daemon is idle."""
+    for _ in range(2000):
+        if len(model.heard) >= heard:
+            break
+        await asyncio.sleep(0.001)
+    await settle(daemon)
+
+
+async def test_daemon_whose_event_needs_approval_goes_on_when_it_is_given():
+    @w.tool(requires_approval=True)
+    async def pay(n: int) -> str:
+        """Pay."""
+        return f"paid {n}"
+
+    model = scripted("ready", call("pay", n=1), "paid the first", "paid the second")
+    daemon = await w.daemon_spawn(name="payer", task="Wait.", model=model, tools=[pay])
+    await settle(daemon)
+    await w.daemon_trigger(daemon, {"kind": "first"})
+    out = await daemon.result()
+    assert out.status == "suspended" and [one.name for one in out.pending] == ["pay"]
+    assert await w.daemon_trigger(daemon, {"kind": "second"}) == 2
+    snap = await w.daemon_snapshot(daemon)
+    assert (snap.status, snap.pending_event_count) == ("suspended", 2)
+    await w.approve((await w.approvals())[0].id)
+    daemon = await w.daemon_resume(daemon, model=model, tools=[pay])
+    await settle(daemon)
+    await w.daemon_stop(daemon)
+    out = await daemon.result()
+    assert out.text == "ready\npaid the first\npaid the second"
+
+
+async def test_daemon_cancelled_while_it_is_idle_ends_at_once(own_world: w.Runtime):
+    daemon = await w.daemon_spawn(name="gone", model=Echo())
+    await settle(daemon)
+    await own_world.store.post(daemon.session_id, "cancel", "enough")
+    out = await daemon.result()
+    assert (out.status, out.stop_reason) == ("cancelled", "enough")
+    stopped = await w.daemon_stop(daemon)  # of one that does not run
+    assert stopped.status == "stopped"
+
+
+async def test_daemon_of_another_tenant_is_not_there():
+    ann, bob = w.Caller("ann", tenant="acme"), w.Caller("bob", tenant="other")
+    model = Echo()
+    daemon = await w.daemon_spawn(name="private", model=model, caller=ann)
+    await settle(daemon)
+    for ask in (w.daemon_snapshot, w.daemon_stop):
+        with pytest.raises(w.NoSuchSession):
+            await ask("private", caller=bob)
+    with pytest.raises(w.NoSuchSession):
+        await w.daemon_trigger("private", {"kind": "x"}, caller=bob)
+    assert await w.daemon_trigger("private", {"kind": "x"}, caller=ann) == 1
+    await settle(daemon)
+    await w.daemon_stop("private", caller=ann)
+
+
+async def test_daemon_writes_no_secret_to_its_snapshot(tmp_path: Path):
+    path, model = tmp_path / "snapshot", Echo()
+    async with w.Runtime(store="memory:", environ={}, secrets=("hush-hush-1",)):
+        daemon = await w.daemon_spawn(
+            name="discreet", task="The word is hush-hush-1.", model=model, persist_path=path
+        )
+        await w.daemon_trigger(daemon, {"kind": "secret", "word": "hush-hush-1"})
+        await settle(daemon)
+        await w.daemon_stop(daemon)
+    text = path.read_text()
+    assert "hush" not in text and "Event 1" in text
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_daemon_snapshot_file_is_never_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "snapshot"
+    first = await w.agent_loop("Go.", model=scripted("one"), daemon=True, persist_path=path)
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "no space left")))
+    again = await w.agent_loop(
+        "Go.", model=scripted("two"), daemon=True, persist_path=path, session_id=first.session_id
+    )
+    assert again.status == "idle"  # the store is the truth
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["snapshot"]
+
+
+async def test_daemon_is_replayed_from_its_record_and_does_not_wait():
+    model = Echo()
+    daemon = await w.daemon_spawn(name="seen", task="Wait.", model=model)
+    for n in range(2):
+        await w.daemon_trigger(daemon, {"kind": "job", "n": n})
+    await settle(daemon)
+    await w.daemon_stop(daemon)
+    out = await daemon.result()
+    entries = out._run.journal.entries
+    (run,) = recorded_runs(entries)
+    done = await replay_run(out.session_id, entries, run, current_environment())
+    assert done.difference is None and done.requests == 3
+    with pytest.raises(w.ConfigError, match="without a program"):
+        await replay_run(out.session_id, entries, run, current_environment(), plan=out._run.plan)

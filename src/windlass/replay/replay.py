@@ -154,6 +154,8 @@ async def replay_run(
     cut = _beginning(entries, run, first)
     record = _Record(entries, run, cut)
     own = plan is not None
+    if plan is not None and any([policy.name == "Daemon" for policy in plan.policies]):
+        raise ConfigError("a daemon would wait for events: replay it without a program of its own")
     if plan is None:
         plan = _plan_of(record, tools, system)
     elif plan.relocate is not None:

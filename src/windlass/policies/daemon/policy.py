@@ -197,7 +197,7 @@ class Daemon(Policy[None]):
         for item in run.inbox:
             if item.kind == EVENT:
                 fields = item.fields
-                run.take(item)
+                take_item(run, item)
                 queued = QueuedEvent(fields["number"], fields["event"])
                 state.last = max(state.last, queued.number)
                 await self._show_event(run, queued)
