@@ -43,6 +43,8 @@ async def test_daemon_without_a_wake_source_ends_as_idle(tmp_path: Path):
     assert (out.status, out.daemon_state) == ("idle", "idle")
     assert out.daemon_snapshot_path == str(path) and path.is_file()
     assert out.final_text == "all fine" and len(model.requests) == 2
+    (pause,) = notes(out.entries, "agent_await_resumption")
+    assert w.parse_resume_conditions(pause["conditions"]) is not None
     kinds = [event["kind"] for event in out.transcript["events"]]
     assert "agent_await_resumption" in kinds
     out.raise_for_status()

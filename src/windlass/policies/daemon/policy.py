@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from windlass import seams
+from windlass.conditions.resume import agent_await_resumption
 from windlass.json_types import JsonObject, as_object
 from windlass.loop.inbox import hear_item, take_item, take_mail, wait_for_mail
 from windlass.loop.policy import Policy
@@ -68,6 +69,7 @@ class Daemon(Policy[None]):
 
     def __init__(self, options: DaemonOptions) -> None:
         self.options = options
+        self.pause = _describe_pause(options)
 
     async def start(self, run: Run) -> None:
         """Put on record that the daemon runs, so that its queue takes events."""
@@ -111,20 +113,10 @@ class Daemon(Policy[None]):
         state = self._read(run)
         state.in_flight = None
         mtimes = await asyncio.to_thread(read_mtimes, options.watch_paths)
-        self._note(run, IDLE, {**self._describe_idle(), "at": seams.now(), "mtimes": mtimes})
+        self._note(run, IDLE, {**self.pause, "at": seams.now(), "mtimes": mtimes})
         await run.store_record()
         seams.point("daemon.idle")
         await self._export(run, "idle")
-
-    def _describe_idle(self) -> JsonObject:
-        """Describe the pause as `agent_await_resumption` does, with what ends it."""
-        options = self.options
-        conditions: JsonObject = {"on_event": "agent/resume"}
-        if options.wake_interval_ms is not None:
-            conditions["timeout"] = options.wake_interval_ms / 1000
-        if options.watch_paths:
-            conditions["trigger"] = {"kind": "file", "paths": list(options.watch_paths)}
-        return {"reason": "daemon idle", "initiator": "self", "conditions": conditions}
 
     async def _wait(self, run: Run) -> Stop | Suspend | None:
         """Wait for a reason to wake up, and let the model hear it."""
@@ -249,6 +241,16 @@ class Daemon(Policy[None]):
         except OSError as error:
             log.warning("session %s: no snapshot in %s: %s", run.session_id, path, error)
         return path
+
+
+def _describe_pause(options: DaemonOptions) -> JsonObject:
+    """Describe the pause of an idle daemon as `agent_await_resumption` does, with what ends it."""
+    conditions: JsonObject = {"on_event": "agent/resume"}
+    if options.wake_interval_ms is not None:
+        conditions["timeout"] = options.wake_interval_ms / 1000
+    if options.watch_paths:
+        conditions["trigger"] = {"kind": "file", "paths": list(options.watch_paths)}
+    return {**agent_await_resumption("daemon idle", conditions).to_dict(), "initiator": "self"}
 
 
 def _is_stop(item: InboxItem) -> bool:
