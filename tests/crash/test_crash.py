@@ -44,7 +44,7 @@ def test_killed_at_every_point_of_a_short_run(shape):
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_killed_at_every_point_of_thirty_turns(shape):
-    report = sweep(shape, 30, every=pick_size(7, 1), timeout=60)
+    report = sweep(shape, 30, every=pick_size(11, 1), timeout=60)
     report.assert_ok()
     assert KINDS <= set(report.points)
 

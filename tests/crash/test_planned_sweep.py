@@ -11,7 +11,7 @@ from . import preview_scenes as scenes
 
 
 @pytest.mark.parametrize(("width", "delegated"), [(1, False), (3, False), (1, True)])
-@pytest.mark.parametrize("every", [9, pytest.param(pick_size(5, 2), marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [9, pytest.param(pick_size(7, 2), marks=pytest.mark.deep)])
 def test_killed_anywhere(width: int, delegated: bool, every: int):
     params = {"width": width, "delegated": delegated}
     report = kill_sweep(

@@ -62,7 +62,7 @@ def test_killed_at_random_instants(kind):
 
     `make prove-kills`: 300 on SQLite. A start costs more on Postgres: half of it there.
     """
-    wanted = pick_size(8, 150) if kind == "postgres" else pick_size(20, 300)
+    wanted = pick_size(6, 150) if kind == "postgres" else pick_size(12, 300)
     server = str(shared_server().folder) if kind == "postgres" else None
     killed = 0
     for seed in range(40):

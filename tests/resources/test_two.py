@@ -70,4 +70,4 @@ def test_one_loses_cleanly(kind: str, tmp_path: Path):
 @pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
 def test_one_loses_cleanly_every_time(kind: str, tmp_path: Path):
     server = str(shared_server().folder) if kind == "postgres" else None
-    both_at_once(pick_size(12, 100), tmp_path, server)
+    both_at_once(pick_size(8, 100), tmp_path, server)
