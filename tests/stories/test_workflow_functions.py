@@ -238,3 +238,70 @@ async def test_rules_and_budget_hold_for_the_agents_of_a_function():
 
     said = await says.run(caller=caller, session_id="says", deps="db")
     assert said.output == ["hi", "ann", "says", "db"]
+
+
+def test_at_most_max_parallel_steps_run_at_a_time():
+    at_work: list[int] = [0, 0]
+
+    async def nap(seconds: float) -> None:
+        at_work[0] += 1
+        at_work[1] = max(at_work)
+        await asyncio.sleep(seconds)
+        at_work[0] -= 1
+
+    @w.workflow
+    async def naps(wf: w.WorkflowContext) -> None:
+        await wf.parallel(*[wf.step(nap, 1) for _ in range(6)])
+
+    assert run_virtual(naps.run(max_parallel=2)).status == "done" and at_work[1] == 2
+
+
+async def test_object_that_is_no_plain_data_counts_by_its_type():
+    class Book:
+        """A book."""
+
+    seen: list[str] = []
+
+    def read(book: Book) -> str:
+        seen.append(type(book).__name__)
+        return "read"
+
+    ask = agent(
+        call("look", where="x"),
+        "found",
+        tools=[w.Tool("look", "Look.", {"where": {"type": "string"}}, None)],
+    )
+
+    @w.workflow
+    async def reads(wf: w.WorkflowContext) -> str:
+        await wf.step(read, Book())
+        return (await wf.run(ask, "Look.")).output
+
+    parked = await reads.run(session_id="b")
+    done = await reads.resume("b", results={parked.pending[0].id: "here"})
+    assert (done.output, seen) == ("found", ["Book"])
+
+
+async def test_abort_and_discard_end_the_steps_as_well():
+    abort = w.Abort()
+
+    async def stop(request: w.Request) -> str:
+        abort.abort("enough")
+        await asyncio.sleep(30)
+        return "never"
+
+    @w.workflow
+    async def waits(wf: w.WorkflowContext) -> None:
+        await wf.parallel(wf.run(agent(stop), "one"), wf.run(agent(stop), "two"))
+
+    ended = await waits.run(abort=abort, session_id="w")
+    assert (ended.status, ended.stop_reason) == ("cancelled", "enough")
+    children = [await w.sessions.agent_session_read(f"w.w1.{number}") for number in (1, 2)]
+    assert {child.status for child in children} == {"cancelled"}
+    log: list[str] = []
+    pays = build_paying(log)
+    await pays.run("all", session_id="p")
+    assert len(await w.approvals()) == 2
+    again = await pays.run("all", session_id="p", on_pending="discard")
+    assert again.status == "done" and await w.approvals() == []  # its models say the rest
+    assert [one for one in log if not one.startswith(("before", "after"))] == []

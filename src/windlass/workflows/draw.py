@@ -146,7 +146,7 @@ def draw_mermaid(graph: Graph, steps: Sequence[WorkflowStep] = ()) -> str:
 
 def _quote(text: str) -> str:
     """Write a text so that Mermaid takes it for words."""
-    return escape(text, quote=True).replace("&", "#").replace("#quot;", "#quot;").replace("\n", " ")
+    return escape(text, quote=True).replace("&", "#").replace("\n", " ")
 
 
 # --------------------------------------------------------------------------- HTML

@@ -208,6 +208,7 @@ class WorkflowContext:
         self._changed: WorkflowChanged | None = None
         self._closed = False
         self._rest = asyncio.Event()
+        self._room = asyncio.Semaphore(host.arguments.max_parallel)
 
     @property
     def session_id(self) -> str:
@@ -239,9 +240,10 @@ class WorkflowContext:
         if options:
             agent = agent.with_(**options)
         label = name or agent.name or "agent"
-        step = await self._claim(label, "run", digest_of([task, sorted(options)]))
+        step = await self._claim(label, "run", _digest([task, options]))
         try:
-            result = await self._host.run_session(step, agent, task)
+            async with self._room:
+                result = await self._host.run_session(step, agent, task)
             if result is None:
                 return await self._park(step)
             if not step.is_over:
@@ -269,7 +271,7 @@ class WorkflowContext:
         if not callable(as_given(function)):
             raise ConfigError(f"wf.step takes a function, not {safe_repr(function)}")
         label = name or getattr(function, "__name__", type(function).__name__)
-        step = await self._claim(label, "step", digest_of([args, kwargs]))
+        step = await self._claim(label, "step", _digest([args, kwargs]))
         try:
             if not step.is_over:
 
@@ -277,7 +279,9 @@ class WorkflowContext:
                     return function(*args, **kwargs)
 
                 blocks = not inspect.iscoroutinefunction(function)
-                step = await self._log.end(await self._call(step, call, retries, blocks))
+                async with self._room:
+                    ended = await self._call(step, call, retries, blocks)
+                step = await self._log.end(ended)
         finally:
             self._leave()
         if step.status == "failed":
@@ -465,6 +469,14 @@ class WorkflowContext:
         self._active -= 1
         if not self._active and self._parked:
             self._rest.set()
+
+
+def _digest(given: object) -> str:
+    """Identify what a step is given; an object that is no plain data counts by its type."""
+    plain = msgspec.to_builtins(
+        given, str_keys=True, order="deterministic", enc_hook=lambda one: type(one).__qualname__
+    )
+    return digest_of(plain)
 
 
 async def _await(one: Awaitable[T]) -> T:

@@ -211,9 +211,7 @@ class StepHost:
 
     def park(self, steps: Sequence[WorkflowStep]) -> Parked:
         """Build what parks the workflow while these steps wait."""
-        names = ", ".join([step.name for step in steps])
-        waiting = {step.name: self.log.name_session(step) for step in steps}
-        return Parked(f"waiting for {names}", {"sessions": waiting})
+        return Parked(f"waiting for {', '.join([step.name for step in steps])}")
 
 
 class WorkflowCall:
@@ -251,7 +249,7 @@ class WorkflowCall:
         known = _read_record(state.run.metadata if state.run else None)
         if known.get("name") != record["name"]:
             return False
-        if known.get("input") != record["input"]:
+        if known.get("input") != self.arguments.environment.redact(record["input"]):
             raise ConfigError(
                 f"session {session_id!r} has a run of {flow.name!r} under way with another input; "
                 "resume it, or give another session_id"
