@@ -56,8 +56,9 @@ async def test_review_and_repair():
     )
     assert run.status == "done", run.error
     assert [step.name for step in run.steps] == ["act", "verify"]
-    offered = [sorted(tool["name"] for tool in one["tools"]) for one in w.llm_mock_calls()]
-    assert offered == [["artifact_write", "edit", "read", "run"], ["give_answer", "run"]]
+    acting, verifying = [{tool["name"] for tool in one["tools"]} for one in w.llm_mock_calls()]
+    assert {"read", "edit", "run"} <= acting
+    assert "run" in verifying and verifying.isdisjoint({"read", "edit"})
 
 
 async def test_lifecycle_of_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -386,6 +386,33 @@ async def test_denied_call_and_a_result_of_the_host():
     assert done.status == "done" and log == []
 
 
+async def test_node_that_suspends_itself_parks_the_workflow_until_it_is_resumed():
+    log: list[str] = []
+
+    @w.tool(requires_approval=True)
+    async def pay(what: str) -> str:
+        """Pay."""
+        log.append(what)
+        return "paid"
+
+    waits = call("agent_await_resumption", reason="the shop opens at nine")
+    nodes = {
+        "begin": {"mode": "llm", "model": scripted("go")},
+        "wait": {"tools": [pay], "model": scripted(waits, "it is nine")},
+        "pay": {"tools": [pay], "model": scripted(call("pay", what="Ann"), "paid")},
+    }
+    edges = [{"from": "begin", "to": "wait"}, {"from": "begin", "to": "pay"}]
+    graph = w.workflow_graph({"name": "shop", "entry": "begin", "nodes": nodes, "edges": edges})
+    parked = await graph.run("Buy.", session_id="shop")
+    assert parked.status == "suspended" and [one.path[0] for one in parked.pending] == ["pay"]
+    # an answer to one step does not wake the other
+    half = await graph.resume("shop", decisions={parked.pending[0].id: True})
+    assert (half.status, log, half.pending) == ("suspended", ["Ann"], [])
+    assert {step.name: step.status for step in half.steps}["wait"] == "running"
+    done = await graph.resume("shop")
+    assert done.output == {"wait": "it is nine", "pay": "paid"}
+
+
 BAD: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda g: g.update(node={}), "a graph has no key 'node'; did you mean 'nodes'"),
     (lambda g: g.update(entry="z"), "entry names 'z', which no node is"),
