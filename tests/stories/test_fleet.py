@@ -371,3 +371,21 @@ async def test_bad_agents_prompts_and_engines_are_refused(own_world):
             await own_world.serve(build_agent("x"), limits=limits)
     with pytest.raises(NoSuchSession):
         await own_world.handle("nothing")
+
+
+async def test_worker_fires_triggers_that_are_due(own_world):
+    model = scripted("one", "two")
+    serving = asyncio.create_task(own_world.serve(w.Agent(model, name="reporter")))
+    await w.trigger_register(
+        {"kind": "timer", "every": "5m"},
+        {"kind": "start", "agent": "reporter", "prompt": "Report."},
+        store=own_world.store,
+    )
+    await asyncio.sleep(2 * 300 + 5)
+    sessions = await own_world.store.sessions()
+    for info in sessions:
+        assert (await (await own_world.handle(info.id)).result(timeout=30)).status == "done"
+    assert len(sessions) == 2
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving

@@ -19,6 +19,7 @@ from windlass.fleet.local import LocalFleet
 from windlass.fleet.request import FleetAgent
 from windlass.fleet.submit import Submission, Submitted, prepare_submission
 from windlass.fleet.worker import GRACE_SECONDS, SLOTS, Worker
+from windlass.triggers.fire import fire_due
 
 ENGINES: Final = ("local",)
 LEAVE_SECONDS: Final = 2.0  # for runs to park when the block of a Runtime ends
@@ -178,5 +179,5 @@ class FleetService:
 
     def _find_engine(self) -> Fleet:
         if self._engine is None:
-            self._engine = LocalFleet(self._environment.store)
+            self._engine = LocalFleet(self._environment.store, fire_due)
         return self._engine

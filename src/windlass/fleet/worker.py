@@ -57,8 +57,10 @@ class Worker:
     def add_agent(self, agent: FleetAgent, queue: str | None = None) -> None:
         """Serve an agent from now on, and its queue or another one."""
         name = name_agent(agent)
-        self._agents[name] = agent
-        for one in (name, queue or name):
+        # A name without a version, as in the action of a trigger, is that of version 1.
+        names = (name, name.removesuffix("@1")) if name.endswith("@1") else (name,)
+        self._agents.update(dict.fromkeys(names, agent))
+        for one in (*names, queue or name):
             if one not in self._queues:
                 self._queues.append(one)
 
