@@ -239,7 +239,12 @@ class PostgresStore(ServedStore):
         """Let another process drive sessions."""
         driving, self._driving = self._driving, None
         if driving is not None:
-            await self._ask(lambda _writer: driving.release())
+            finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.put(Call(lambda _writer: driving.release(), finished, None))
+            await finished
+
+    async def _end_readers(self) -> None:
+        await self.release_driver_lock()
 
     # ----------------------------------------------------------------------- the thread
 
