@@ -13,6 +13,8 @@ from windlass.engine.active_runs import under_way
 from windlass.engine.environment import current_environment
 from windlass.events import ToolResulted, WorkerStopped, WorkerUpdate
 from windlass.testing import call, scripted
+from windlass.triggers.api import publish_event
+from windlass.triggers.fire import fire_due
 
 ran: list[str] = []
 
@@ -263,6 +265,43 @@ async def test_worker_is_suspended_between_turns_and_goes_on():
     assert any("the freeze begins" in text for text in texts)
 
 
+async def test_worker_suspends_itself_and_is_woken_by_an_event():
+    waits = {"on_event": "build.finished"}
+    model = scripted(
+        call("agent_await_resumption", reason="the build runs", conditions=waits), "built"
+    )
+    worker = await w.spawn_agent({"task": "go", "node": {"model_policy": {"model": model}}})
+    parked = await w.wait_agent(worker)
+    assert (parked.status, parked.suspension.initiator) == ("suspended", "self")
+    assert parked.suspension.reason == "the build runs"
+    assert parked.suspension.conditions == {"on_event": {"name": "build.finished"}}
+    await publish_event("build.finished", {"ok": True})
+    await fire_due(current_environment().store)
+    done = await w.wait_agent(worker)
+    assert (done.status, done.text) == ("completed", "built")
+
+
+async def test_conditions_of_the_config_hold_for_a_suspension_that_names_none():
+    hold, begun, free = gate()
+    worker = await w.spawn_agent(
+        {
+            "task": "go",
+            "node": node(call("hold"), "finished", tools=[hold]),
+            "options": {"resume_when": {"timeout": "5m"}},
+        }
+    )
+    await begun.wait()
+    parking = asyncio.create_task(w.suspend_agent(worker))
+    await until_asked(worker)
+    free.set()
+    assert (await parking).suspension.conditions == {"timeout": 300.0}
+    with pytest.raises(w.ConfigError, match="WL-SUS-002"):
+        await w.suspend_agent(worker, "x", {"conditions": {"timeout": "soon"}})
+    with pytest.raises(w.ConfigError, match=r"options\.resume_when\.timeout"):
+        wrong = {"resume_when": {"timeout": "soon"}}
+        await w.spawn_agent({"task": "go", "node": node("x"), "options": wrong})
+
+
 async def test_resume_without_the_transcript_begins_with_a_summary():
     hold, begun, free = gate()
     model = scripted(call("hold"), "finished")
@@ -387,6 +426,36 @@ async def test_graceful_stop_reads_the_journal_where_the_model_fails():
     assert any("hold" in line for line in stop.handoff.data["done"])
 
 
+async def test_stop_that_was_cut_off_is_finished_by_the_next_one(monkeypatch: pytest.MonkeyPatch):
+    hold, begun, free = gate()
+    handoff = (
+        '{"goal": "go", "done": [], "open": [], "files": [], "questions": [], "next_step": "x"}'
+    )
+    model = scripted(call("hold"), handoff)
+    worker = await w.spawn_agent(
+        {"task": "go", "node": {"model_policy": {"model": model}, "tools": [hold]}}
+    )
+    await begun.wait()
+
+    async def die(*_: Any, **__: Any) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("windlass.workers.stop.end_worker", die)
+        stopping = asyncio.create_task(w.agent_stop(worker, {"graceful": True}))
+        await until_asked(worker)
+        free.set()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+    assert (await w.wait_agent(worker)).status == "suspended"
+    for again in (w.resume_agent(worker), w.send_input(worker, "more"), w.suspend_agent(worker)):
+        with pytest.raises(w.ConfigError, match="agent_stop again"):
+            await again
+    stop = await w.agent_stop(worker, {"graceful": True})
+    assert (stop.status, stop.handoff.data["next_step"]) == ("stopped", "x")
+    assert len(model.requests) == 2
+
+
 async def test_hard_stop_and_close_cancel_at_once():
     for end in (w.agent_stop, w.close_agent):
         hold, begun, _ = gate()
@@ -478,7 +547,8 @@ async def test_call_of_a_tool_that_was_not_given_is_denied_in_a_structured_way()
     config = {"task": "t", "tools": ["search"], "node": {"model_policy": {"model": model}}}
     delegate = spawner(config, made)
     await w.Agent(scripted(call("delegate"), "ok"), tools=[search, write, delegate]).run("go")
-    assert [tool.name for tool in model.requests[0].tools] == ["search", "artifact_write"]
+    offered = {tool.name for tool in model.requests[0].tools}
+    assert offered == {"search", "artifact_write", "agent_await_resumption"}
     [denied] = [e for e in await _entries(made[-1]) if type(e) is ToolResulted]
     told = denied.result.text.replace(" ", "")
     assert '"error":"permission_denied"' in told and '"tool":"write"' in told and "reason" in told

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 
 from windlass.agents.artifacts import Artifact
+from windlass.conditions.resume import parse_resume_conditions
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject, is_mapping, is_sequence
 from windlass.loop.plan import as_journaled
@@ -17,6 +18,7 @@ from windlass.options.group import Option, OptionStruct, struct
 from windlass.toolbox.options import check_variables
 from windlass.workflows.execute import workflow_graph
 
+RESUME_WHEN: Final = "resume_when"
 TranscriptMode = Literal["inherit", "fork", "reset", "compact"]
 ArtifactMode = Literal["inherit", "none", "reset"]
 Cleanup = Literal["preserve", "remove", "remove_if_clean"]
@@ -105,6 +107,7 @@ class WorkerConfig(OptionStruct, frozen=True, kw_only=True):
     graph: Any = None
     artifacts: tuple[JsonObject, ...] = ()
     options: JsonObject = {}
+    resume_when: JsonObject | None = None  # of the options
     transcript: JsonObject | None = None
     policy: Any = None
     tools: tuple[str, ...] | None = None
@@ -210,6 +213,11 @@ def parse_config(config: object) -> WorkerConfig:
     carry = given.get("carry")
     if carry is not None and not carry.resume_workflow and "graph" not in given:
         raise ConfigError("carry.resume_workflow goes with a graph: a node has no workflow")
+    if RESUME_WHEN in given.get("options", {}):
+        options = dict(given["options"])
+        conditions = parse_resume_conditions(options.pop(RESUME_WHEN), path="options.resume_when")
+        told = None if conditions is None else conditions.to_dict()
+        given |= {"options": options, RESUME_WHEN: told}
     return WorkerConfig(**given)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
+from windlass.conditions.resume import parse_resume_conditions
 from windlass.engine.driver import Start
 from windlass.engine.open_questions import Discarder
 from windlass.engine.ownership import SessionAction, SessionScope, owner_of, readable_sessions
@@ -118,7 +119,9 @@ class Control(msgspec.Struct, frozen=True):
             if task is not None:
                 await asyncio.wait({task})
             state = await self.read()
-            if state.status != "running" and (state.settled or state.stopped or _rests(state)):
+            if state.status != "running" and (state.settled or state.stopped):
+                return state
+            if _rests(state) and not await self._is_woken(state):
                 return state
             live = self.workers.get(self.place.home, self.worker_id)
             if live is not None and live.failure is not None:
@@ -128,13 +131,22 @@ class Control(msgspec.Struct, frozen=True):
                     return state
                 if not state.is_left:
                     self.launch(self.restore(state))
-                    continue
-                left += 1
-                if left > _PATIENCE:  # its process may be about to do the same
+                    if self.workers.get_task(self.place.home, self.worker_id) is not None:
+                        continue
+                elif left == _PATIENCE:  # its process may have been about to do the same
                     await settle(self.scope(), state, TaskOutcome.of_journal(state))
                     continue
+                else:
+                    left += 1
             await seams.sleep(pause)
             pause = min(pause * 2, _LONGEST)
+
+    async def _is_woken(self, state: WorkerState) -> bool:
+        """Check whether a condition that the worker waits for has come true."""
+        if state.is_stopping or state.suspension_conditions is None:
+            return False
+        waiting = await self.place.home.inbox(state.key)
+        return any([item.kind == "resume" for item in waiting])
 
 
 def _rests(state: WorkerState) -> bool:
@@ -284,6 +296,8 @@ async def request_suspension(control: Control, payload: JsonObject) -> WorkerSta
     _check_open(state)
     if state.status != "running":
         return state
+    if payload.get("conditions") is None and state.record.resume_when is not None:
+        payload = {**payload, "conditions": state.record.resume_when}
     home, environment = control.place.home, control.place.environment
     if state.record.mode == "graph":
         return await _suspend_steps(control, environment.redact(payload))
@@ -322,6 +336,8 @@ def _check_suspension(reason: object, options: object) -> JsonObject:
                 f"initiator is one of {', '.join(INITIATORS)}, not {safe_repr(value)}"
             )
         payload[key] = value
+    conditions = parse_resume_conditions(options.get("conditions"))
+    payload["conditions"] = None if conditions is None else conditions.to_dict()
     return payload
 
 
@@ -463,6 +479,10 @@ async def find_children(control: Control) -> list[Control]:
 
 
 def _check_open(state: WorkerState) -> None:
+    if state.is_stopping:
+        raise ConfigError(
+            f"worker {state.record.id!r} was being stopped when its process ended: call agent_stop again"
+        )
     if state.stopped is not None:
         raise ConfigError(
             f"worker {state.record.id!r} is over ({state.stopped.status}): spawn another one"

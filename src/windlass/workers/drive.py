@@ -263,7 +263,7 @@ async def drive_worker(scope: WorkerScope, worker_id: str, begun: Start | None =
     """Run the task of a worker to its end, or until it is parked; put its end on record."""
     state: WorkerState | None = None
     try:
-        state = await read_worker(scope.home, worker_id)
+        state = await _read_for(scope, worker_id, begun)
         if begun is None:
             if state.stopped is not None or state.settled is not None:
                 return
@@ -291,6 +291,16 @@ async def drive_worker(scope: WorkerScope, worker_id: str, begun: Start | None =
         scope.live.failure = error
         if state is not None:
             await _settle_failed(scope, state, error)
+
+
+async def _read_for(scope: WorkerScope, worker_id: str, begun: Start | None) -> WorkerState:
+    """Read the worker; let its session go where that fails, for nobody else would."""
+    try:
+        return await read_worker(scope.home, worker_id)
+    except BaseException:
+        if begun is not None:
+            await begun.run.journal.close()
+        raise
 
 
 def _show(scope: WorkerScope, state: WorkerState, status: str) -> None:

@@ -94,13 +94,9 @@ async def _start(
 ) -> Start:
     """Start a run on the session of the worker; it is on record when this returns."""
     begun = await _begin(scope, state, number, task)
-    try:
-        for message in as_messages(prompt):
-            begun.run.hear(message)
-        return await _flush(begun)
-    except BaseException:
-        await begun.run.journal.close()
-        raise
+    for message in as_messages(prompt):
+        begun.run.hear(message)
+    return await _flush(begun)
 
 
 async def _begin(scope: WorkerScope, state: WorkerState, number: int, task: str) -> Start:
@@ -112,8 +108,13 @@ async def _begin(scope: WorkerScope, state: WorkerState, number: int, task: str)
 
 
 async def _flush(begun: Start) -> Start:
-    begun.run.journal.flush()
-    await begun.run.journal.durable()
+    """Wait until the beginning of a run is on record."""
+    try:
+        begun.run.journal.flush()
+        await begun.run.journal.durable()
+    except BaseException:
+        await begun.run.journal.close()  # nobody else would let the next writer in
+        raise
     seams.point("worker.task_begun")
     return begun
 
@@ -125,14 +126,9 @@ async def restart_from_summary(scope: WorkerScope, state: WorkerState, text: str
         told = task if text is None else f"{task}\n\n{text}"
         return await _flush(await begin_graph(scope, state, state.number, told))
     begun = await _begin(scope, state, state.number, task)
-    try:
-        size = len(begun.run.messages)
-        if size:
-            begun.run.reshape((0, size), (), "resume")
-        summary = Message("user", (Text(write_summary(state)),), "summary")
-        begun.run.hear(summary)
-        begun.run.hear(Message("user", (Text(text or f"Go on with the task: {task}"),)))
-        return await _flush(begun)
-    except BaseException:
-        await begun.run.journal.close()
-        raise
+    size = len(begun.run.messages)
+    if size:
+        begun.run.reshape((0, size), (), "resume")
+    begun.run.hear(Message("user", (Text(write_summary(state)),), "summary"))
+    begun.run.hear(Message("user", (Text(text or f"Go on with the task: {task}"),)))
+    return await _flush(begun)

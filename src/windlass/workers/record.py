@@ -45,6 +45,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     node: JsonObject = {}
     graph: JsonObject | None = None  # as it was given, where that is plain data
     options: JsonObject = {}
+    resume_when: JsonObject | None = None  # conditions that end a suspension which names none
     objects: tuple[str, ...] = ()  # options that are code, which no record can hold
     tools: tuple[str, ...] = ()
     builtin: tuple[str, ...] = ()  # those of its tools that are built in
@@ -201,6 +202,27 @@ class WorkerState(msgspec.Struct, frozen=True):
             if _is_task(self.entries[at]):
                 return self.entries[at:]
         return []
+
+    @property
+    def parked(self) -> Suspended | None:
+        """The entry that parked its last run."""
+        for entry in reversed(self.entries):
+            if type(entry) is Suspended:
+                return entry
+            if type(entry) is RunStarted:
+                return None
+        return None
+
+    @property
+    def suspension_conditions(self) -> JsonObject | None:
+        """The conditions that wake it, if any were named."""
+        parked = self.parked
+        return None if parked is None else parked.conditions
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether its last run was to write the handoff, and its end is not on record."""
+        return self.stopped is None and self.last_run is not None and not _is_task(self.last_run)
 
     @property
     def is_left(self) -> bool:
@@ -510,13 +532,7 @@ def _find_error(state: WorkerState, payload: JsonObject | None) -> JsonObject | 
 
 def _read_suspension(state: WorkerState) -> Suspension | None:
     """Read why the worker waits, from its journal."""
-    parked: Suspended | None = None
-    for entry in reversed(state.entries):
-        if type(entry) is Suspended:
-            parked = entry
-            break
-        if type(entry) is RunStarted:
-            break
+    parked = state.parked
     reason, initiator, conditions = "detached", "operator", None
     if parked is not None:
         reason, initiator, conditions = parked.reason, parked.initiator, parked.conditions

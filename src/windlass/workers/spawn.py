@@ -226,6 +226,7 @@ async def _build_record(
         name=config.name,
         node=node,
         options=stored,
+        resume_when=config.resume_when,
         objects=tuple(objects),
         tools=chosen.names,
         builtin=chosen.builtin,
