@@ -291,3 +291,43 @@ async def test_generate_shows_and_answers_what_its_agents_wait_for():
             "g", model=model, tools=[boss.as_tool()], decisions={waiting.id: w.Allow()}
         )
         assert (out.content, shop.paid) == ("All paid.", ["bob"])
+
+
+async def test_tasks_that_wait_are_discarded_with_their_parent():
+    shop = Payments()
+    clerk = w.Agent(scripted(then=_pay_what_is_asked), tools=[shop.tool], name="clerk")
+
+    @w.tool(keyed=True)
+    async def pay_all(ctx: w.ToolContext[None]) -> Any:
+        """Pay all of them."""
+        out = await w.fan_out(clerk, ["a", "b"], parent=ctx)
+        return out.parked or "paid"
+
+    boss = w.Agent(scripted(call("pay_all"), "Something else."), tools=[pay_all])
+    out = await boss.run("go", session_id="s")
+    first = out.pending[0].id
+    assert len(await w.approvals()) == 2
+    out = await boss.run("never mind", session_id="s", on_pending="discard")
+    assert (out.output, shop.paid, await w.approvals()) == ("Something else.", [], [])
+    ended = [info.status for info in await w.agent_session_list() if info.id != "s"]
+    assert ended == ["cancelled", "cancelled"]
+    again = await boss.resume("s", decisions={first: True})  # it has ended, and stays ended
+    assert (again.output, shop.paid) == ("Something else.", [])
+
+
+async def test_child_of_sub_agent_run_waits_in_the_run_of_its_tool():
+    shop = Payments()
+    model = scripted(call("pay", to="bob"), "Paid.")
+
+    @w.tool(keyed=True)
+    async def delegate(ctx: w.ToolContext[None]) -> Any:
+        """Delegate."""
+        result = await w.sub_agent_run("pay bob", parent=ctx, model=model, tools=[shop.tool])
+        return w.Parked("a child waits") if result.status == "suspended" else result.summary
+
+    boss = w.Agent(scripted(call("delegate"), "The end."), tools=[delegate])
+    out = await boss.run("go", session_id="s")
+    [waiting] = out.pending
+    assert (waiting.name, waiting.path) == ("pay", ("delegate",))
+    out = await boss.resume("s", decisions={waiting.id: True})
+    assert (out.output, shop.paid, out.tool_calls[0].result) == ("The end.", ["bob"], "Paid.")
