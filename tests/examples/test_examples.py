@@ -65,12 +65,12 @@ CLAIMS = {
         "done after 3 answers",
     ],
     "daemon": [
-        "ready",
-        'read: Event 1 (file_changed): {"kind": "file_changed", "path": "a.py"}',
+        "  ready",
+        '  read: Event 1 (file_changed): {"kind": "file_changed", "path": "a.py"}',
         "stopped with events [2, 3] not done",
         "refused: the daemon is stopped: resume it first",
-        "read: Event 2 (file_changed)",
-        "read: Event 3 (file_changed)",
+        '  read: Event 2 (file_changed): {"kind": "file_changed", "path": "b.py"}',
+        '  read: Event 3 (file_changed): {"kind": "file_changed", "path": "c.py"}',
         "stopped after 3 events, 0 waiting",
     ],
     "support_desk": [

@@ -99,6 +99,7 @@ ALONE: tuple[frozenset[str], ...] = tuple(
 STATUSES = {"done", "stuck", "budget_exhausted", "suspended"}
 #: How a run may also end with these: the model agrees with no judge, and calls no tool.
 ENDS = {
+    "daemon": "idle",
     "done_judge": "verify_exhausted",
     "max_verify_attempts": "verify_exhausted",
     "verify_completion_judge": "verify_capped",
