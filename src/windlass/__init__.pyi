@@ -338,6 +338,8 @@ from windlass.sessions.scratchpad import (
     agent_session_set_scratchpad as agent_session_set_scratchpad,
 )
 from windlass.sessions.seed import agent_session_seed_from_jsonl as agent_session_seed_from_jsonl
+from windlass.sessions.snapshot import load_snapshot as load_snapshot
+from windlass.sessions.snapshot import save_snapshot as save_snapshot
 from windlass.sessions.undo import undo as undo
 from windlass.sessions.undo import undoable as undoable
 from windlass.simulated_users.agentic import agentic_user as agentic_user
@@ -390,6 +392,8 @@ from windlass.triggers.api import trigger_list as trigger_list
 from windlass.triggers.api import trigger_register as trigger_register
 from windlass.triggers.api import trigger_remove as trigger_remove
 from windlass.triggers.fire import fire_due as fire_due
+from windlass.triggers.webhook import WebhookApp as WebhookApp
+from windlass.triggers.webhook import webhook_app as webhook_app
 from windlass.usage import Usage as Usage
 from windlass.workers.accessors import worker_action_items as worker_action_items
 from windlass.workers.accessors import worker_provenance as worker_provenance

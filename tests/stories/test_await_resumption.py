@@ -10,7 +10,9 @@ import windlass as w
 from tests.stories.helpers import add, kept, note, results, said
 from windlass import seams
 from windlass.engine.environment import current_environment, current_store
+from windlass.events import Replied, Suspended
 from windlass.replay.replay import recorded_runs, replay_run
+from windlass.store.codec import decode
 from windlass.testing import call, scripted
 from windlass.triggers.fire import fire_due
 
@@ -160,7 +162,7 @@ async def test_first_condition_that_holds_ends_the_others():
     await w.agent_loop("go", model=scripted(wait(timeout=60, on_event="b*")), session_id="s")
     await w.publish_event("a")
     assert await current_store().inbox("s") == []
-    await w.publish_event("build.finished", {"ok": True})
+    await w.publish_event("build.finished")
     await fire_due(current_store(), seams.now() + 100)
     [item] = await current_store().inbox("s")
     assert item.payload["condition"] == "on_event" and "build.finished" in item.payload["message"]
@@ -194,3 +196,34 @@ async def test_replay_of_a_run_that_suspended_itself_matches():
     (run,) = recorded_runs(entries)
     again = await replay_run("s", entries, run, runtime)
     assert out.status == again.status == "suspended" and again.difference is None
+
+
+async def test_park_with_conditions_is_whole_after_every_row(tmp_path: Any):
+    path = str(tmp_path / "s.db")
+    async with w.Runtime(store=path):
+        batch = [call("note", text="y"), wait("Ann", timeout=60)]
+        model = scripted(call("note", text="x"), batch)
+        out = await w.agent_loop("go", model=model, tools=[note], session_id="s")
+        assert out.status == "suspended"
+        rows = await current_store().rows("s")
+    for size in range(2, len(rows) + 1):
+        entries = [entry for row in rows[:size] for entry in decode(row.payload, "s", row.seq)]
+        async with w.Runtime(store="memory:"):
+            store = current_store()
+            journal = await store.open("s")
+            for entry in entries[1:]:
+                journal.append(entry)
+            await journal.close()
+            replies = [] if any(type(e) is Suspended for e in entries) else [batch]
+            if sum(type(e) is Replied for e in entries) == 0:
+                replies = [call("note", text="x"), batch]
+            elif sum(type(e) is Replied for e in entries) == 2:
+                replies = []
+            model = scripted(*replies, "Done.")
+            again = await w.Agent(model, tools=[note], await_resumption=True).resume("s")
+            if again.status == "suspended":  # it was cut before the park
+                assert [row.id for row in await w.trigger_list()] == ["resume:timeout:s"]
+                again = await resume(scripted("Done."), tools=[note])
+            assert again.status == "done" and await w.trigger_list() == []
+            texts = [r.result for r in again.tool_calls if r.name == "note" and r.outcome == "ok"]
+            assert len(texts) <= 1

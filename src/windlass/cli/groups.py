@@ -23,6 +23,10 @@ class _Sessions(LazyGroup):
             "windlass.cli.run:resume",
             "Go on with a session that was killed, cancelled or parked; the same as run --resume ID.",
         ),
+        "wake": (
+            "windlass.cli.triggers.commands:wake",
+            "Fire what is due, and go on with the parked sessions that were woken.",
+        ),
         "export": (
             "windlass.cli.sessions.export:export",
             "Export a session: every journal entry as a line of JSON.",
@@ -48,6 +52,31 @@ def sessions() -> None:
 
     An ID may be cut to as much of its beginning as tells it from all others.
     """
+
+
+class _Triggers(LazyGroup):
+    """The commands of `windlass triggers`."""
+
+    table = {
+        "list": (
+            "windlass.cli.triggers.commands:list_",
+            "List the triggers, and what parked sessions wait for.",
+        ),
+        "add": (
+            "windlass.cli.triggers.commands:add",
+            "Register a trigger: SPEC and ACTION are JSON.",
+        ),
+        "remove": ("windlass.cli.triggers.commands:remove", "Remove triggers."),
+        "fire": (
+            "windlass.cli.triggers.commands:fire",
+            "Fire what is due now, as a worker process does all the time.",
+        ),
+    }
+
+
+@click.group(cls=_Triggers)
+def triggers() -> None:
+    """List, add, remove and fire triggers."""
 
 
 class _Daemon(LazyGroup):

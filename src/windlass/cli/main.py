@@ -36,6 +36,10 @@ _COMMANDS = {
         "windlass.cli.groups:daemon",
         "Start, trigger, show, stop and resume agents that wait for events.",
     ),
+    "triggers": (
+        "windlass.cli.groups:triggers",
+        "List, add, remove and fire triggers.",
+    ),
     "approvals": (
         "windlass.cli.groups:approvals",
         "List, show, approve and deny calls that wait for approval.",

@@ -84,7 +84,9 @@ _OWN_FLAGS = (
     ),
 )
 _RESUME = click.option(
-    "--resume", metavar="ID", help="Go on with a session that was killed, cancelled or parked."
+    "--resume",
+    metavar="ID",
+    help="Go on with a session that was killed, cancelled or parked; or the file of a snapshot.",
 )
 store_option = click.option("--store", metavar="URL|FILE", help="Where sessions are kept.")
 id_argument = click.argument("id")

@@ -36,7 +36,7 @@ def run(task: str | None, chosen: CommandOptions, as_json: bool, stream: bool, q
         task = sys.stdin.read().strip()
     if task is not None and not task.strip() and chosen.resume is None:
         raise click.UsageError("the TASK is empty")
-    _run_task(task or None, chosen, as_json=as_json, stream=stream, quiet=quiet)
+    run_task(task or None, chosen, as_json=as_json, stream=stream, quiet=quiet)
 
 
 @click.command()
@@ -61,10 +61,10 @@ def chat(chosen: CommandOptions) -> None:
 @json_option
 def resume(id: str, task: str | None, chosen: CommandOptions, as_json: bool) -> None:
     """Go on with a session that was killed, cancelled or parked; the same as run --resume ID."""
-    _run_task(task, chosen._replace(resume=id), as_json=as_json)
+    run_task(task, chosen._replace(resume=id), as_json=as_json)
 
 
-def _run_task(
+def run_task(
     task: str | None,
     chosen: CommandOptions,
     *,
@@ -72,6 +72,7 @@ def _run_task(
     stream: bool = False,
     quiet: bool = False,
 ) -> None:
+    """Run a task, or go on with a session, and end the process with its exit code."""
     # Loads all that runs an agent: not for a help text.
     from windlass.cli.session_run import work_on
 

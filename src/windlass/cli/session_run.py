@@ -34,6 +34,7 @@ from windlass.json_types import JsonObject, as_list
 from windlass.loop.abort import Abort
 from windlass.options.index import OF_A_RUN
 from windlass.sessions.api import agent_session_open
+from windlass.sessions.snapshot import load_snapshot
 
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent
@@ -72,9 +73,12 @@ class Work:
         if chosen.resume is not None:
             if run.session_id is not None:
                 raise ConfigError("--session and --resume name the same thing: give one of them")
-            if not self.place.exists:
+            if chosen.resume.endswith(".json"):
+                wanted = await load_snapshot(chosen.resume, store=self.store)
+                chosen = self.chosen = chosen._replace(resume=wanted)
+            elif not self.place.exists:
                 raise NoSuchSession(f"no session {chosen.resume!r}: nothing is kept in {self.kept}")
-            self.session_id = await match(self.store, chosen.resume)
+            self.session_id = await match(self.store, str(chosen.resume))
             self.past = before(await self.store.read(self.session_id))
             info = await self.store.info(self.session_id)
             hint = [str(path) for path in as_list(info.metadata.get("tools"))]

@@ -75,7 +75,7 @@ class EventSpec(
 
     def fits(self, name: str, payload: object) -> bool:
         """Return whether an event of this name and payload is meant."""
-        return like(self.name, name) and _contains(payload, self.match)
+        return like(self.name, name) and (not self.match or _contains(payload, self.match))
 
 
 class WebhookSpec(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="webhook"):

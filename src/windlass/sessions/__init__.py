@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from windlass.sessions.seed import (
         agent_session_seed_from_jsonl as agent_session_seed_from_jsonl,
     )
+    from windlass.sessions.snapshot import load_snapshot as load_snapshot
+    from windlass.sessions.snapshot import save_snapshot as save_snapshot
     from windlass.sessions.undo import undoable as undoable
 else:  # a checker that saw it would take every name for one of the package
     __getattr__ = load_names(
@@ -59,7 +61,9 @@ else:  # a checker that saw it would take every name for one of the package
             "approve": "sessions.approvals",
             "approve_plan": "sessions.effect_plans",
             "deny": "sessions.approvals",
+            "load_snapshot": "sessions.snapshot",
             "plan_of": "sessions.effect_plans",
+            "save_snapshot": "sessions.snapshot",
             "undoable": "sessions.undo",
         },
     )
@@ -86,6 +90,8 @@ __all__ = [
     "approve",
     "approve_plan",
     "deny",
+    "load_snapshot",
     "plan_of",
+    "save_snapshot",
     "undoable",
 ]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from windlass.triggers.api import trigger_register as trigger_register
     from windlass.triggers.api import trigger_remove as trigger_remove
     from windlass.triggers.fire import fire_due as fire_due
+    from windlass.triggers.webhook import WebhookApp as WebhookApp
+    from windlass.triggers.webhook import webhook_app as webhook_app
 else:  # a checker that saw it would take every name for one of the package
     __getattr__ = load_names(
         __name__,
@@ -26,6 +28,7 @@ else:  # a checker that saw it would take every name for one of the package
             "InvalidCondition": "conditions.error",
             "ResumeConditions": "conditions.resume",
             "Trigger": "triggers.api",
+            "WebhookApp": "triggers.webhook",
             "agent_await_resumption": "conditions.resume",
             "fire_due": "triggers.fire",
             "parse_resume_conditions": "conditions.resume",
@@ -33,6 +36,7 @@ else:  # a checker that saw it would take every name for one of the package
             "trigger_list": "triggers.api",
             "trigger_register": "triggers.api",
             "trigger_remove": "triggers.api",
+            "webhook_app": "triggers.webhook",
         },
     )
 
@@ -42,6 +46,7 @@ __all__ = [
     "InvalidCondition",
     "ResumeConditions",
     "Trigger",
+    "WebhookApp",
     "agent_await_resumption",
     "fire_due",
     "parse_resume_conditions",
@@ -49,4 +54,5 @@ __all__ = [
     "trigger_list",
     "trigger_register",
     "trigger_remove",
+    "webhook_app",
 ]

@@ -1,0 +1,1 @@
+"""`windlass triggers`, and `windlass sessions wake`."""
