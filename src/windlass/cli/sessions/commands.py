@@ -21,6 +21,7 @@ from windlass.config.loader import BUILT_IN, load
 from windlass.events import Replied, as_dict
 from windlass.json_types import JsonObject
 from windlass.store.open import StoreConfig
+from windlass.store.trigger_rows import due_triggers
 
 if TYPE_CHECKING:
     from windlass.cli.store_location import Place
@@ -66,6 +67,12 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
     out().table(("SESSION", "STATUS", "UPDATED", "ENTRIES", "FIRST MESSAGE"), rows, ("ENTRIES",))
     if len(infos) > limit:
         out().line((f"and {len(infos) - limit} more; --limit {len(infos)} lists them all", "dim"))
+    if due := at_place(place, _count_due):
+        verb = "is" if due == 1 else "are"
+        told = (
+            f"{words.count(due, 'trigger')} {verb} due: `windlass sessions wake` fires what is due"
+        )
+        out().line((told, "yellow"))
 
 
 @click.command()
@@ -158,6 +165,11 @@ def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
 
 
 # --------------------------------------------------------------------------- how
+
+
+async def _count_due(home: Store) -> int:
+    """Count the triggers, and conditions of parked sessions, that nobody has fired yet."""
+    return len(await home.consult(lambda tx: due_triggers(tx, seams.now(), 1000)))
 
 
 def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
