@@ -76,7 +76,7 @@ async def test_cut_after_every_row(form: str):
     assert sorted(paid) == ["pay1", "pay2"]
     if form == "graph":
         assert len(flow.nodes) == 30 and len(whole.steps) == 31  # one of them twice
-    every = pick_size(23, 1) if form == "graph" else pick_size(9, 1)
+    every = pick_size(37, 1) if form == "graph" else pick_size(11, 1)
     cuts = 0
     for cut in range(1, len(rows), every):
         async with w.Runtime():
@@ -89,32 +89,20 @@ async def test_cut_after_every_row(form: str):
         known = [entry for entry in told if entry.provider != "workflow"]
         assert len(again.asked) == len(model.asked) - len(known), "no model call is paid for twice"
         cuts += 1
-    assert cuts > 5
-
-
-def test_killed_at_some_points():
-    for form in ("graph", "function"):
-        report = kill_sweep(
-            scenes.scenario,
-            check=scenes.check,
-            params={"form": form},
-            every=pick_size(150, 7) if form == "graph" else pick_size(60, 3),
-            timeout=60,
-        )
-        report.assert_ok()
+    assert cuts > 4
 
 
 @pytest.mark.deep
-def test_killed_at_commits():
+def test_killed_at_points_and_commits():
     for form in ("graph", "function"):
         report = kill_sweep(
             scenes.scenario,
             check=scenes.check,
             params={"form": form},
-            every=pick_size(60, 1),
+            every=pick_size(200, 1),
             commits=True,
-            kill_resume=True,
-            instants=pick_size(3, 100),
+            kill_resume=pick_size(False, True),
+            instants=pick_size(1, 100),
             timeout=60,
         )
         print(f"\n{form}: {report}")
