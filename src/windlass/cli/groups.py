@@ -242,14 +242,17 @@ class _Workflow(LazyGroup):
 
     table = {
         "run": (
-            "windlass.cli.workflow:run",
+            "windlass.cli.workflows.commands:run",
             "Run a workflow of a program: a graph, or a function with @workflow.",
         ),
         "resume": (
-            "windlass.cli.workflow:resume",
+            "windlass.cli.workflows.commands:resume",
             "Go on with a workflow that was killed or parked.",
         ),
-        "draw": ("windlass.cli.workflow:draw", "Draw a workflow: as text, Mermaid or HTML."),
+        "draw": (
+            "windlass.cli.workflows.commands:draw",
+            "Draw a workflow: as text, Mermaid or HTML.",
+        ),
     }
 
 
