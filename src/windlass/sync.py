@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from types import ModuleType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -115,10 +116,15 @@ def _iterating(function: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     return call
 
 
-def __getattr__(name: str) -> Any:
+def _public() -> ModuleType:
+    """Return the package, which is not complete yet while this module is imported."""
     import windlass
 
-    value = getattr(windlass, name, None)
+    return windlass
+
+
+def __getattr__(name: str) -> Any:
+    value = getattr(_public(), name, None)
     if inspect.iscoroutinefunction(value):
         return _blocking(value)
     if inspect.isasyncgenfunction(value):
@@ -129,9 +135,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    import windlass
-
-    values = {n: getattr(windlass, n) for n in vars(windlass)["_HOME"]}
+    package = _public()
+    values = {n: getattr(package, n) for n in vars(package)["_HOME"]}
     return sorted(
         n
         for n, v in values.items()

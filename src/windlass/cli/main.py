@@ -50,8 +50,14 @@ _COMMANDS = {
         "windlass.cli.groups:audit",
         "Query, verify and seal the record of what agents did.",
     ),
-    "worker": ("windlass.cli.worker:worker", "Drive submitted runs of agents, until told to end."),
-    "fleet": ("windlass.cli.fleet:fleet", "Show workers, queues, and what is stuck and why."),
+    "worker": (
+        "windlass.cli.fleet.worker:worker",
+        "Drive submitted runs of agents, until told to end.",
+    ),
+    "fleet": (
+        "windlass.cli.fleet.status:fleet",
+        "Show workers, queues, and what is stuck and why.",
+    ),
     "trace": ("windlass.cli.trace:trace", "Draw a session: turns, bars on a time axis, costs."),
     "context": (
         "windlass.cli.context:context",

@@ -183,9 +183,9 @@ class ResourcePlan:
 
     def instance(self, plain: Mapping[str, Any]) -> Any:
         """Build the row as an object of its class."""
-        values = dict(plain)
-        version = values.pop("version", 0)
-        made = self.build_object(values)
+        columns = dict(plain)
+        version = columns.pop("version", 0)
+        made = self.build_object(columns)
         made.__dict__[VERSION] = version
         return made
 

@@ -118,12 +118,12 @@ class ResourceTx:
     def save(self, made: R) -> R:
         """Store a row that was read and changed; raise `Conflict` if somebody else changed it."""
         plan = self._plan(type(made))
-        values = plan.to_plain(made)
-        version = values.pop("version")
+        columns = plan.to_plain(made)
+        version = columns.pop("version")
         if not version:
-            return plan.instance(self.make(plan, plain_values(plan, values)))
-        before = self.known(plan, values["id"])
-        after = plan.build_object(values)
+            return plan.instance(self.make(plan, plain_values(plan, columns)))
+        before = self.known(plan, columns["id"])
+        after = plan.build_object(columns)
         return plan.instance(self.change(plan, before, after, version))
 
     def delete(self, cls: type[R], id: Any, version: int | None = None) -> R:

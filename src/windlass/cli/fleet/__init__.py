@@ -1,0 +1,1 @@
+"""`windlass worker` and `windlass fleet`: processes that drive submitted runs."""
