@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from windlass.conditions.error import InvalidCondition
 from windlass.conditions.files import describe_files, resolve_paths
@@ -25,6 +26,8 @@ from windlass.store.trigger_rows import (
 from windlass.store.wishes import Transaction
 
 log = logging.getLogger("windlass.triggers")
+#: Conditions with none of these say what a run waits for, such as a sub-agent or a call of the host.
+_WATCHED: Final = frozenset(("trigger", "timeout", "on_event"))
 
 
 def build_arming(
@@ -34,6 +37,8 @@ def build_arming(
 
     Conditions of a host's own making, which are not ours to watch, are left to it.
     """
+    if not _WATCHED.intersection(conditions):
+        return None
     try:
         # what was in the future when the run asked for it may be past by now: it is due then
         wanted = parse_resume_conditions(conditions, now=0.0)
