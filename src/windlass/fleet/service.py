@@ -19,6 +19,7 @@ from windlass.fleet.local import LocalFleet
 from windlass.fleet.request import FleetAgent
 from windlass.fleet.submit import Submission, Submitted, prepare_submission
 from windlass.fleet.worker import GRACE_SECONDS, SLOTS, Worker
+from windlass.store.postgres.foreign import run_on_connection
 from windlass.triggers.fire import fire_due
 
 ENGINES: Final = ("local",)
@@ -85,9 +86,6 @@ class FleetService:
         store = self._environment.store
         if connection is None:
             return await store.commit(asked.write)
-        # Loaded by callers who have a transaction of their own.
-        from windlass.store.postgres.foreign import run_on_connection
-
         return await run_on_connection(store, connection, asked.write)
 
     async def find_handle(
