@@ -77,7 +77,6 @@ OPTIONS: Final[dict[str, str]] = {
     "toolsets": "tools",
     "managed_agents": _TOOLS,
     "sub_agents": _TOOLS,
-    "subagents": _TOOLS,
     "tool_call_limit": "rate_limit: {'max_calls': 10}",
     "tool_use_behavior": "stop_after_successful_tools",
     "end_strategy": "stop_after_successful_tools",

@@ -328,6 +328,7 @@ def test_every_option_is_known_to_the_walk():
         "subagents",
         "subagent_tools",
         "description",
+        "version",
         "handoffs",
         "handoffs_back",
         "input_guardrails",
