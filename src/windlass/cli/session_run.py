@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,7 +165,7 @@ class Work:
 
         self.view.begin()
         try:
-            with _signals(brake, self._on_signal):
+            with _abort_on_signals(brake, self._on_signal):
                 run = RunOptions.read(self.chosen.options)
                 unfinished = resume and self.unfinished and run.on_pending != "discard"
                 if parked or unfinished:
@@ -285,20 +285,13 @@ def _check_session_id(session_id: str) -> str:
 
 
 @contextmanager
-def _signals(brake: Abort, stopped: Callable[[int], None]) -> Generator[None]:
-    """Abort the run on Ctrl-C or SIGTERM, on the record; exit on the second one."""
+def hear_signals(hear: Callable[[int], object]) -> Generator[None]:
+    """Call the function with the number of a SIGINT or SIGTERM, which then ends nothing itself."""
     loop = asyncio.get_running_loop()
     taken: list[int] = []
-
-    def pull(number: int) -> None:
-        if brake.aborted:
-            leave(128 + number)
-        stopped(number)
-        brake.abort("cancelled by the user" if number == signal.SIGINT else "terminated")
-
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
-            loop.add_signal_handler(number, pull, int(number))
+            loop.add_signal_handler(number, hear, int(number))
             taken.append(number)
         except (NotImplementedError, RuntimeError, ValueError):
             pass  # no signals here (Windows, a thread): Ctrl-C cancels the task instead
@@ -307,6 +300,18 @@ def _signals(brake: Abort, stopped: Callable[[int], None]) -> Generator[None]:
     finally:
         for number in taken:
             loop.remove_signal_handler(number)
+
+
+def _abort_on_signals(brake: Abort, stopped: Callable[[int], None]) -> AbstractContextManager[None]:
+    """Abort the run on Ctrl-C or SIGTERM, on the record; exit on the second one."""
+
+    def pull(number: int) -> None:
+        if brake.aborted:
+            leave(128 + number)
+        stopped(number)
+        brake.abort("cancelled by the user" if number == signal.SIGINT else "terminated")
+
+    return hear_signals(pull)
 
 
 def leave(code: int) -> None:

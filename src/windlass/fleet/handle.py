@@ -112,7 +112,7 @@ class RunHandle:
         while True:
             entries = cut_run(await self._entries(), self.request_id)
             if entries is not None:
-                first = _first_entry(entries, self.request_id)
+                first = standing(entries).first_entry
                 fresh = entries[max(seen, first) :]
                 seen = len(entries)
                 for entry in fresh:
@@ -169,11 +169,6 @@ class RunHandle:
 
     async def _wish(self) -> Wish | None:
         return await self._store.consult(lambda tx: read_wish(tx, self.session_id))
-
-
-def _first_entry(entries: list[JournalEntry], request_id: str | None) -> int:
-    """Return where the run of the request begins."""
-    return standing(entries).first_entry
 
 
 def _read_state(entries: list[JournalEntry], request_id: str | None, wish: Wish | None) -> RunState:

@@ -102,10 +102,11 @@ class LocalFleet:
             if self._sweep is not None and (again := await self._sweep(self._store, now)):
                 later.append(again)
             if len(self._tasks) < slots and queues:
-                # Those under way are still due: so many more are asked for.
+                # Those under way and those that rest are still due: so many more are asked for.
                 wanted = tuple(queues)
+                most = slots + len(self._tasks) + len(self._resting)
                 due, coming = await self._store.consult(
-                    lambda tx: (due_wishes(tx, now, slots, wanted), next_due(tx, now))
+                    lambda tx: (due_wishes(tx, now, most, wanted), next_due(tx, now))
                 )
                 if coming is not None:
                     later.append(coming)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import signal
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -15,7 +13,7 @@ from windlass.cli.console import out
 from windlass.cli.imports import load_tools, read_system
 from windlass.cli.options import CommandOptions, agent_options, json_option
 from windlass.cli.redaction import secrets_here
-from windlass.cli.session_run import leave
+from windlass.cli.session_run import hear_signals, leave
 from windlass.cli.store_location import find_place
 from windlass.cli.views import Redacting, View, view_for
 from windlass.config.loader import load
@@ -199,7 +197,7 @@ async def _stay(handle: DaemonHandle, view: View, redacting: Redacting) -> Daemo
     view.begin()
     try:
         view.note(f"daemon {handle.name} runs: windlass daemon trigger {handle.name}")
-        with _signals(stop):
+        with hear_signals(lambda _: stop()):
             await handle.result()
             for task in list(stopping):
                 await task
@@ -207,21 +205,3 @@ async def _stay(handle: DaemonHandle, view: View, redacting: Redacting) -> Daemo
     finally:
         redacting.flush()
         view.end()
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Generator[None]:
-    """Stop the daemon on Ctrl-C or SIGTERM; leave on the second one."""
-    loop = asyncio.get_running_loop()
-    taken: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-            taken.append(number)
-        except (NotImplementedError, RuntimeError, ValueError):
-            pass  # no signals here (Windows, a thread): Ctrl-C cancels the task instead
-    try:
-        yield
-    finally:
-        for number in taken:
-            loop.remove_signal_handler(number)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -16,15 +14,14 @@ from windlass.cli.console import err
 from windlass.cli.imports import import_object
 from windlass.cli.main import debug_option
 from windlass.cli.options import store_option
+from windlass.cli.session_run import hear_signals
 from windlass.cli.store_location import find_place
 from windlass.errors import ConfigError, safe_repr
 from windlass.fleet.request import name_agent
-from windlass.fleet.worker import GRACE_SECONDS, SLOTS
+from windlass.fleet.worker import GRACE_SECONDS, SLOTS, Worker
 from windlass.json_types import is_sequence
 from windlass.runtime.runtime import Runtime
 from windlass.store.base import Store
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @click.command()
@@ -79,22 +76,29 @@ async def _serve(
     grace: float,
     names: str,
 ) -> bool:
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in _SIGNALS:
-        with contextlib.suppress(NotImplementedError):  # an event loop without signals
-            loop.add_signal_handler(number, told.set)
-    async with Runtime(store=store) as runtime:
-        worker = runtime.build_worker(*agents, slots=slots, queues=tuple(queues))
-        serving = loop.create_task(worker.serve())
-        err().line(f"serving {names} ({slots} at once); end it with Ctrl-C or SIGTERM")
-        waiting = loop.create_task(told.wait())
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        err().line("ending: running turns are finished, and the runs handed over")
-        if not await worker.stop(grace):
-            err().line("some runs did not park in time; they are taken up elsewhere")
-            return False
-        await serving
+    told = asyncio.Event()
+    with hear_signals(lambda _: told.set()):
+        async with Runtime(store=store) as runtime:
+            return await _serve_until(
+                told,
+                runtime.build_worker(*agents, slots=slots, queues=tuple(queues)),
+                grace,
+                f"{names} ({slots} at once)",
+            )
+
+
+async def _serve_until(told: asyncio.Event, worker: Worker, grace: float, what: str) -> bool:
+    """Serve until told to end; False if some runs did not park in time."""
+    loop = asyncio.get_running_loop()
+    serving, waiting = loop.create_task(worker.serve()), loop.create_task(told.wait())
+    err().line(f"serving {what}; end it with Ctrl-C or SIGTERM")
+    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    err().line("ending: running turns are finished, and the runs handed over")
+    if not await worker.stop(grace):
+        err().line("some runs did not park in time; they are taken up elsewhere")
+        return False
+    await serving
     return True
 
 
