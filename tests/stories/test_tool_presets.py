@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.helpers import kept
+from tests.stories.helpers import kept, own_tools
 from windlass.testing import call, scripted
 from windlass.toolbox.sandbox import levels
 from windlass.tools.filter import AGENT_FRAMEWORK_DISALLOWED
@@ -30,7 +30,7 @@ async def test_tool_preset_gives_its_tools(preset: Any, tmp_path: Path) -> None:
     out = await w.agent_loop(
         "go", model=model, tool_preset=preset, workspace=tmp_path, sandbox="none"
     )
-    offered = [spec.name for spec in model.requests[0].frame.tools]
+    offered = [spec.name for spec in own_tools(model.requests[0])]
     assert offered == list(w.TOOL_PRESETS[preset])
     assert out.tool_calls[0].result == "no file matches '*' in ."
     await kept(out, model)

@@ -122,7 +122,7 @@ class _Child:
         session_id: str | None,
         going_on: Store | None = None,
     ) -> Plan:
-        # its caller waits for its answer
+        # Its caller waits for its answer.
         own = {"await_resumption": False, **self.options}
         defaults = current_environment().with_defaults(own)
         return assemble(defaults, self._prepared.system, "agent_loop")
@@ -185,7 +185,8 @@ async def sub_agent_run(
     if prepared.background:
         return await _spawn(prepared, parent)
     if parent is None:
-        typed = {**prepared.typed, "system": prepared.system}
+        # Its caller waits for its answer.
+        typed = {"await_resumption": False, **prepared.typed, "system": prepared.system}
         result: RunResult = await run_loop(prepared.task, typed, _DOOR, LoopResult)
         values = parse_loop_options(prepared.typed, _DOOR)
     else:
