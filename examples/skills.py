@@ -63,14 +63,14 @@ async def main() -> None:
         "Dear Ann, …",
     )
     with tempfile.TemporaryDirectory() as folder:
-        out = await w.agent_loop(
-            "Bill Ann: she wants an invoice over 12 EUR.",
-            model=model,
+        agent = w.Agent(
+            model,
             tools=[send, delete],
             skills=skills_in(Path(folder)),
             skill_match={"sticky": False},
             post_turn_callback=then_a_letter,
         )
+        out = await agent.run("Bill Ann: she wants an invoice over 12 EUR.")
     for request in model.requests:
         skill = (request.system or "").partition('"')[2].partition('"')[0]
         print(f"{skill}: {', '.join(tool.name for tool in request.tools)}")

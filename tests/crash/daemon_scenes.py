@@ -12,7 +12,6 @@ from windlass.daemons.start import daemon_resume, daemon_spawn  # loaded before 
 from windlass.events import JournalEntry, Said
 from windlass.store import open_store
 from windlass.store.sqlite import store as sqlite_store
-from windlass.testing import EffectLog
 from windlass.testing.kill import Scene, Seen
 
 assert sqlite_store.SqliteStore
@@ -59,10 +58,9 @@ def scenario(scene: Scene) -> None:
     @w.tool(keyed=True)
     async def pay(ctx: w.ToolContext[None], n: int) -> str:
         """Pay; a key counts once."""
-        book = EffectLog(scene.folder / "paid.jsonl")
-        if ctx.idempotency_key not in book.counts():
-            book.write(ctx.idempotency_key)
-            scene.effects.write(f"paid {n}")
+        keys = {one.get("idempotency_key") for one in scene.effects.read()}
+        if ctx.idempotency_key not in keys:  # one line has both: a kill between two would lose one
+            scene.effects.write(f"paid {n}", idempotency_key=ctx.idempotency_key)
         return f"paid {n}"
 
     options: dict[str, Any] = {

@@ -8,7 +8,6 @@ from typing import Any
 import windlass as w
 from windlass.store import open_store
 from windlass.store.sqlite import store as sqlite_store
-from windlass.testing import EffectLog
 from windlass.testing.kill import Scene, Seen
 from windlass.workers import control, spawn, stop  # loaded before the fork
 
@@ -37,10 +36,9 @@ def build_code(scene: Scene) -> dict[str, Any]:
     @w.tool(keyed=True)
     async def charge(ctx: w.ToolContext[None], n: int) -> str:
         """Charge a card; a key counts once."""
-        book = EffectLog(scene.folder / "charges.jsonl")
-        if ctx.idempotency_key not in book.counts():
-            book.write(ctx.idempotency_key)
-            scene.effects.write(f"charge {n}")
+        keys = {one.get("idempotency_key") for one in scene.effects.read()}
+        if ctx.idempotency_key not in keys:  # one line has both: a kill between two would lose one
+            scene.effects.write(f"charge {n}", idempotency_key=ctx.idempotency_key)
         return f"charged {n}"
 
     return {"model": Clerk(), "tools": [charge]}
