@@ -9,6 +9,7 @@ from windlass.errors import StoreError
 from windlass.events import IterationStart, SessionOpened
 from windlass.store import codec as written
 from windlass.store.memory import MemoryStore
+from windlass.store.transaction import LIMIT_SECONDS
 from windlass.testing.store_kit import StoreKit
 from windlass.testing.store_pieces import add, note, numbers
 
@@ -81,7 +82,7 @@ async def test_a_body_in_memory_is_timed_too(monkeypatch):
 
     def slow(tx):
         tx.execute("CREATE TABLE t (n)")
-        clock[0] += 2
+        clock[0] += LIMIT_SECONDS + 1
         tx.execute("INSERT INTO t VALUES (1)")
 
     store = MemoryStore()
