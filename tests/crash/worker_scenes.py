@@ -57,12 +57,12 @@ async def _play(scene: Scene) -> None:
         if not found:
             node = {"model_policy": {"model": code["model"]}, "tools": code["tools"]}
             carry = {"transcript_mode": mode}
-            await w.spawn_agent({"task": "first", "node": node, "carry": carry})
-            found = await w.list_agents()
-        worker = await _finish(found[0].id, code)
+            spawned = await w.spawn_agent({"task": "first", "node": node, "carry": carry})
+            worker = await w.wait_agent(spawned)
+        else:
+            worker = await _finish(found[0].id, code)
         if len(worker.history) == 1 and not worker.is_closed:
-            await w.send_input(worker, "second", options=code)
-            worker = await _finish(worker.id, code)
+            worker = await w.wait_agent(await w.send_input(worker, "second", options=code))
         await w.agent_stop(worker, {"graceful": True})
 
 

@@ -15,6 +15,7 @@ from windlass.events import ToolResulted, WorkerStopped, WorkerUpdate
 from windlass.testing import call, scripted
 from windlass.triggers.api import publish_event
 from windlass.triggers.fire import fire_due
+from windlass.workers import drive
 
 ran: list[str] = []
 
@@ -846,3 +847,25 @@ def _forget(worker: w.Worker) -> None:
 
 async def _entries(worker: w.Worker) -> list[Any]:
     return await current_environment().store.read(worker.session_id)
+
+
+async def test_resume_while_the_end_of_a_task_is_put_on_record_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Between the end of a run and the record of it the session is free, and the task is done."""
+    reached, go, settle = asyncio.Event(), asyncio.Event(), drive.settle
+
+    async def settle_later(*args: Any) -> None:
+        reached.set()
+        await go.wait()
+        await settle(*args)
+
+    monkeypatch.setattr(drive, "settle", settle_later)
+    model = scripted("First.", then="Too often.")
+    async with w.Runtime(store="memory:"):
+        worker = await w.spawn_agent({"task": "one", "node": {"model_policy": {"model": model}}})
+        await reached.wait()
+        await w.resume_agent(worker)
+        go.set()
+        done = await w.wait_agent(worker)
+        assert (done.status, done.text, len(model.requests)) == ("completed", "First.", 1)

@@ -372,8 +372,12 @@ async def resume_agent(
             "it another one"
         )
     live = control.restore(state, options)
-    if state.status == "running" and state.info.alive:
-        return await control.describe()  # somebody drives it
+    driven = control.workers.get_task(control.place.home, control.worker_id) is not None
+    if driven or (state.status == "running" and state.info.alive):
+        return await control.describe()  # somebody drives it, or is about to put its end on record
+    if state.is_left:
+        await control.wait()
+        return await control.describe()
     try:
         if not continue_transcript:
             begun = await restart_from_summary(control.scope(live), state, text)

@@ -57,7 +57,8 @@ class LiveWorkers:
     def launch(self, home: Store, worker_id: str, live: Live, begun: Start | None = None) -> None:
         """Drive a worker in a task of its own, unless one does so already."""
         self.keep(home, worker_id, live)
-        if live.task is not None and not live.task.done():
+        # A run that has begun holds the session: a task that is still there is about to end.
+        if begun is None and live.task is not None and not live.task.done():
             return
         live.leave, live.failure = Abort(), None
         scope = WorkerScope(self._environment, home, live)
