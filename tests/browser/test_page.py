@@ -233,7 +233,7 @@ async def test_a_called_agent_keeps_to_the_axis(browser: Browser, tmp_path: Path
     inner = [Append(row.at, row.entries) for row in long_session(1)]
     child = picture_of("orders.c", inner)
     file = tmp_path / "run.html"
-    nested = picture_of("orders", rows, {called.call_id: child})
+    nested = picture_of("orders", rows, {called.call_id: [child]})
     call = next(bar for bar in nested.bars() if bar.children)
     for bar in call.children[0].bars():  # as long as the call itself
         bar.start, bar.end = call.start, call.end
