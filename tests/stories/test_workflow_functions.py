@@ -283,10 +283,12 @@ async def test_object_that_is_no_plain_data_counts_by_its_type():
 
 
 async def test_abort_and_discard_end_the_steps_as_well():
-    abort = w.Abort()
+    abort, asked = w.Abort(), list[w.Request]()
 
     async def stop(request: w.Request) -> str:
-        abort.abort("enough")
+        asked.append(request)
+        if len(asked) == 2:  # both steps have begun
+            abort.abort("enough")
         await asyncio.sleep(30)
         return "never"
 
