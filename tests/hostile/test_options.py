@@ -118,6 +118,17 @@ NAMING_TOOLS = (
 )
 
 
+#: Options that give a run tools.
+BRINGERS = (
+    "await_resumption",
+    "policies",
+    "progress_tool",
+    "subagent_tools",
+    "subagents",
+    "tool_preset",
+)
+
+
 class Case:
     """An option set, and whether it is right."""
 
@@ -145,6 +156,7 @@ class Case:
             ("max_token_budget", "budget"),
             ("token_budget", "max_token_budget"),
             ("persistent", "loop_until_done"),
+            ("subagent_tools", "subagents"),
             ("schema", "output"),
             ("response_format", "output"),
             ("transcript", "messages"),
@@ -192,7 +204,7 @@ class Case:
             self.model, self.mistake = rng.choice(pools.MODELS[1]), "model"
         elif kind == "both":
             both = rng.choice(CONTRADICTIONS[door])
-            for bringer in ("policies", "progress_tool"):  # with a tool of theirs it may be none
+            for bringer in BRINGERS:  # with a tool of theirs it may be none
                 self.options.pop(bringer, None)
             self.options |= both
             if "system" in both:
