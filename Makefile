@@ -105,7 +105,7 @@ prove-flow: $(VENV)/.dev
 
 prove-kills: $(VENV)/.dev
 	WINDLASS_PROVE_KILLS=1 $(PYTEST) -n $(JOBS) -m deep tests/crash tests/resources tests/audit tests/vault tests/store
-	WINDLASS_PROVE_KILLS=1 $(PYTEST) -n 1 tests/cancel/test_mcp.py
+	WINDLASS_PROVE_KILLS=1 $(PYTEST) -n 1 tests/cancel/test_mcp.py tests/crash/test_planned_sweep.py
 
 prove-hostile: $(VENV)/.dev
 	WINDLASS_PROVE_HOSTILE=1 $(PYTEST) -n $(JOBS) -m deep tests/hostile

@@ -11,9 +11,9 @@ from . import preview_scenes as scenes
 
 
 @pytest.mark.parametrize(("width", "delegated"), [(1, False), (3, False), (1, True)])
-@pytest.mark.parametrize("every", [9, pytest.param(pick_size(7, 2), marks=pytest.mark.deep)])
-def test_killed_anywhere(width: int, delegated: bool, every: int):
+def test_killed_anywhere(width: int, delegated: bool):
     params = {"width": width, "delegated": delegated}
+    every = pick_size(9, 2)
     report = kill_sweep(
         scenes.scenario, check=scenes.check, params=params, every=every, commits=True
     )

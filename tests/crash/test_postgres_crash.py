@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 
 
 # A short run has few points of a kind: threads that change their order leave no step but 1.
-SAMPLE = {"serial": 2, "parallel": 2, "mixed": 2, "parked": 2}
+SAMPLE = {"serial": 2, "parallel": 3, "mixed": 3, "parked": 2}
 
 
 def sweep(shape: str, turns: int, **how):
