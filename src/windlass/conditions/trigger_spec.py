@@ -158,7 +158,7 @@ def _parse_timer(fields: JsonObject, path: str, now: float) -> TimerSpec:
             raise InvalidCondition(f"{path}.timezone", "an interval has no time zone")
         if not isinstance(zone, str):
             raise InvalidCondition(f"{path}.timezone", f"is a name, not {safe_repr(zone)}")
-        _checked(f"{path}.timezone", find_zone, zone)
+        _check_text(f"{path}.timezone", find_zone, zone)
     name = zone or "UTC"
     if said[0] == "every":
         every = parse_seconds(fields["every"], f"{path}.every")
@@ -171,7 +171,7 @@ def _parse_timer(fields: JsonObject, path: str, now: float) -> TimerSpec:
     if not isinstance(cron, str):
         raise InvalidCondition(f"{path}.cron", f"is a text, not {safe_repr(cron)}")
     spec = TimerSpec(cron=cron.strip(), timezone=name)
-    _checked(f"{path}.cron", parse_cron, cron.strip())
+    _check_text(f"{path}.cron", parse_cron, cron.strip())
     if not parse_cron(spec.cron or "").can_fire(now):
         raise InvalidCondition(f"{path}.cron", f"{safe_repr(cron)} never fires")
     return spec
@@ -185,7 +185,7 @@ def parse_seconds(value: object, path: str) -> float:
         raise InvalidCondition(path, str(error).removeprefix("a duration ")) from None
 
 
-def _checked(path: str, check: Callable[[str], object], text: str) -> None:
+def _check_text(path: str, check: Callable[[str], object], text: str) -> None:
     try:
         check(text)
     except ConfigError as error:

@@ -117,6 +117,7 @@ class FleetService:
             await asyncio.shield(serving)
         except asyncio.CancelledError:
             await worker.stop(grace)
+            await asyncio.wait({serving})
             raise
 
     def build_worker(

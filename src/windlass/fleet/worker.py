@@ -47,7 +47,6 @@ class Worker:
         self._row = new_worker(engine.name, queues, slots)
         self.driver = Driver(environment, store, self._agents, self._row.id, limits)
         self._beating: asyncio.Task[None] | None = None
-        self._ended = asyncio.Event()
 
     @property
     def id(self) -> str:
@@ -72,7 +71,6 @@ class Worker:
 
     async def serve(self) -> None:
         """Drive sessions until `stop`. An engine that fails is started again, with a pause."""
-        self._ended.clear()
         self._beating = asyncio.get_running_loop().create_task(self._beat())
         failures = 0
         try:
@@ -87,8 +85,7 @@ class Worker:
                     log.warning("the fleet's engine failed: %s", error_text(error), exc_info=True)
                     await seams.sleep(min(0.1 * 2**failures, 10.0))
         finally:
-            self._beating.cancel()
-            self._ended.set()
+            await self._end_beat()
 
     async def stop(self, grace: float = GRACE_SECONDS) -> bool:
         """Park what runs and end; False if something did not park within `grace` seconds."""
@@ -102,11 +99,17 @@ class Worker:
                 await self.driver.wait_until_idle()
         except TimeoutError:
             return False
+        await self._end_beat()  # which would put the row back
         try:
             await self._store.commit(lambda tx: remove_worker(tx, self.id))
         except StoreError as error:
             log.info("the worker stays on record: %s", error_text(error))
         return True
+
+    async def _end_beat(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait({self._beating})
 
     async def _beat(self) -> None:
         while True:

@@ -21,7 +21,7 @@ def daemon_note(name: str, last: int = 0, held: int = 0, capacity: int = 3) -> N
     return Noted(name, {"queue": {"last": last, "held": held, "capacity": capacity}})
 
 
-def queued(number: int) -> JsonObject:
+def build_event(number: int) -> JsonObject:
     """Build an event as it is posted."""
     return {"number": number, "event": {"kind": "job", "n": number}}
 
@@ -31,7 +31,7 @@ async def post_event(store: Store, session_id: str) -> int:
     number = 0
     while True:
         try:
-            await store.post(session_id, "event", queued(number))
+            await store.post(session_id, "event", build_event(number))
             return number
         except NumberTaken as taken:
             number = taken.expected
@@ -49,7 +49,7 @@ class DaemonEventsKit:
             journal = await store.open("s")
             await add(journal, RunStarted("r", "agent_loop", "me", "p", "m"))
             with pytest.raises(NoSuchSession, match="no daemon"):
-                await store.post("s", "event", queued(1))
+                await store.post("s", "event", build_event(1))
             await add(journal, daemon_note(STARTED))
             assert [await post_event(store, "s") for _ in range(3)] == [1, 2, 3]
             with pytest.raises(DaemonQueueFull, match="3 events wait"):
