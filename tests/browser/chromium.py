@@ -152,8 +152,8 @@ class Browser:
             # the pipe's transport closes in the next steps of the loop
             await asyncio.sleep(0)
 
-    async def open(self, file: Path, width: int = 1280, height: int = 800) -> Page:
-        """Open a file in a new tab."""
+    async def open(self, place: Path | str, width: int = 1280, height: int = 800) -> Page:
+        """Open a file or an address in a new tab."""
         target = await self._send("Target.createTarget", url="about:blank")
         attached = await self._send(
             "Target.attachToTarget", targetId=target["targetId"], flatten=True
@@ -170,7 +170,8 @@ class Browser:
         )
         await page.dress("light")
         page.loaded.clear()
-        await page.send("Page.navigate", url=file.as_uri())
+        address = place if isinstance(place, str) else place.as_uri()
+        await page.send("Page.navigate", url=address)
         await asyncio.wait_for(page.loaded.wait(), 60)
         await page.drawn()
         return page

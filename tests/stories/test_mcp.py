@@ -122,6 +122,35 @@ async def test_mcp_roots_are_the_workspace(era: str, tmp_path: Path):
     assert json.loads(results(out)["calc__roots"][1])["roots"][0]["uri"] == tmp_path.as_uri()
 
 
+async def test_mcp_server_is_started_in_the_workspace_of_the_session(tmp_path: Path):
+    place, log = tmp_path / "place", tmp_path / "log"
+    place.mkdir()
+    (place / "name.txt").write_text("the session's")
+    await w.agent_session_open("opened", workspace=str(place))
+    calls = [
+        w.ToolCall("1", "calc__env", {}),
+        w.ToolCall("2", "calc__change", {}),  # the plan is built again, in the same place
+        w.ToolCall("3", "file_read", {"path": "name.txt"}),
+        w.ToolCall("4", "calc__env", {}),
+        "ok",
+    ]
+    agent = w.Agent(
+        scripted(*calls),
+        mcp_servers={"calc": entry("", "--log", str(log))},
+        tool_preset="readonly",
+    )
+    out = await agent.run("go", session_id="opened")
+    first, _, read, last = [one.result for one in out.tool_calls]
+    assert [json.loads(one)["CWD"] for one in (first, last)] == [str(place)] * 2
+    assert "the session's" in read
+    (place / "sub").mkdir()
+    servers = {"calc": entry("", "--log", str(log), cwd="sub")}
+    again = w.Agent(scripted(w.ToolCall("5", "calc__env", {}), "ok"), mcp_servers=servers)
+    out = await again.run("go", session_id="opened")
+    assert json.loads(out.tool_calls[0].result)["CWD"] == str(place / "sub")
+    await until(lambda: log.read_text().count("started") == log.read_text().count("end of input"))
+
+
 async def test_mcp_progress_is_tool_progress():
     seen: list[Any] = []
     model = scripted(w.ToolCall("1", "calc__slow", {}), "ok")
@@ -277,7 +306,8 @@ async def test_mcp_resources_are_listed_and_read():
         "ok",
     )
     out = await w.agent_loop("go", model=model, mcp_servers={"calc": entry()})
-    assert "file:///notes.txt" in results(out)["mcp_resource_list"][1]
+    listed = results(out)["mcp_resource_list"][1]
+    assert "file:///notes.txt" in listed and "file:///later.txt" in listed
     assert results(out)["mcp_resource_read"] == ("ok", "remember the milk")
 
 
@@ -330,6 +360,9 @@ BAD = {
     "big": ("error", "larger than 16 MB"),
     "shape": ("error", "its answer to bad is wrong"),
     "structure": ("error", "its answer to bad is wrong"),
+    "surrogate": ("error", "its answer is no JSON-RPC"),
+    "deep": ("error", "its answer is no JSON-RPC"),
+    "parts": ("error", "more than 10,000 parts"),
     "stderr": ("ok", "quiet again"),
     "id": ("timeout", "did not answer within"),
 }
@@ -384,6 +417,22 @@ async def test_mcp_server_with_wrong_or_restless_lists_is_used_all_the_same(kind
     assert "calc__liar" not in {tool.name for tool in model.requests[0].tools}
 
 
+@pytest.mark.parametrize(("kind", "count"), [("endless", 12), ("crowd", 1000)])
+async def test_mcp_list_without_an_end_is_cut(kind: str, count: int):
+    model = scripted(w.ToolCall("1", "calc__add", {"a": 1, "b": 1}), "ok")
+    out = await w.agent_loop("go", model=model, mcp_servers={"calc": entry("", "--bad", kind)})
+    assert out.status == "done" and results(out)["calc__add"] == ("ok", "2")
+    offered = [tool.name for tool in model.requests[0].tools if tool.name.startswith("calc__")]
+    assert len(offered) == count
+
+
+async def test_mcp_list_is_filtered_before_it_is_cut():
+    model = scripted(w.ToolCall("1", "calc__t5_299", {}), "ok")
+    servers = {"calc": entry("", "--bad", "crowd", allow=["t5_299"])}
+    out = await w.agent_loop("go", model=model, mcp_servers=servers)
+    assert results(out)["calc__t5_299"] == ("ok", "called t5_299")
+
+
 async def test_mcp_server_that_ignores_its_end_is_killed(tmp_path: Path):
     log = tmp_path / "log"
     async with w.Runtime():
@@ -391,6 +440,45 @@ async def test_mcp_server_that_ignores_its_end_is_killed(tmp_path: Path):
         await w.Agent(scripted("ok"), mcp_servers=servers).run("go")
         pid = int(log.read_text().split()[1])
     assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("way", ["parked", "ended", "cancelled", "refused", "missed"])
+async def test_mcp_server_of_a_run_that_does_not_begin_is_ended(
+    way: str, tmp_path: Path, own_world: w.Runtime
+):
+    log = tmp_path / "log"
+    servers: dict[str, Any] = {"calc": entry("", "--log", str(log))}
+    rules = {"rules": [{"match": {"tool": "calc__note"}, "action": "ask"}]}
+
+    def agent(*replies: Any) -> w.Agent:
+        return w.Agent(scripted(*replies), mcp_servers=servers, approval_policy=rules)
+
+    if way == "parked":
+        call = w.ToolCall("1", "calc__note", {})
+        assert (await agent(call).run("go", session_id="s")).status == "suspended"
+        assert (await agent("no").run("more", session_id="s")).status == "suspended"
+    elif way == "ended":
+        assert (await agent("ok").run("go", session_id="s")).status == "done"
+        assert (await agent("no").resume("s")).status == "done"
+    elif way == "cancelled":
+        servers["calc"]["args"] += ["--wait", "60"]
+        run = asyncio.create_task(agent("no").run("go"))
+        await until(log.exists)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    elif way == "refused":
+        servers["other"] = {"command": "/no/such/program"}
+        with pytest.raises(w.McpError):
+            await agent("no").run("go")
+    else:
+        servers["other"] = entry("", "--bad", "silent", "--log", str(log))
+        servers["other"] |= {"required": False, "timeout": 0.5}
+        assert (await agent("ok").run("go")).status == "done"
+    pids = [int(line.split()[1]) for line in log.read_text().splitlines() if "started" in line]
+    assert pids
+    await until(lambda: not own_world.lingering)
+    assert not any([is_alive(pid) for pid in pids])
 
 
 def is_alive(pid: int) -> bool:

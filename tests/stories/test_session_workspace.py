@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,34 @@ async def test_path_scopes_begin_in_the_workspace_of_the_session(folders: tuple[
     assert first.result == "seen" and second.outcome == "denied"
 
 
+async def test_path_scopes_know_the_mounts_of_an_agent_without_a_workspace(
+    folders: tuple[Path, Path],
+):
+    project, here = folders
+
+    @w.tool(side_effect_level="read_only", annotations={"path_args": ["path"]})
+    def look(path: str) -> str:
+        """Look at a file."""
+        return "seen"
+
+    allow = {"look": w.path_scope("path")}
+    for mounts, wanted in (({str(project): "read"}, "ok"), ({}, "denied")):
+        model = scripted(call("look", path=str(project / "a.txt")), "done")
+        agent = w.Agent(model, tools=[look], permissions={"allow": allow}, mounts=mounts)
+        assert [one.outcome for one in (await agent.run("go")).tool_calls] == [wanted]
+
+
+async def test_mounts_of_an_agent_hold_in_the_workspace_of_the_session(folders: tuple[Path, Path]):
+    project, here = folders
+    (here / "more").mkdir()
+    (here / "more" / "a.txt").write_text("mounted")
+    await w.agent_session_open("s", workspace=project)
+    model = scripted(call("file_read", path=str(here / "more" / "a.txt")), "done")
+    mounts = {str(here / "more"): "read"}
+    out = await w.Agent(model, tools=TOOLS, mounts=mounts).run("go", session_id="s")
+    assert out.tool_calls[0].outcome == "ok" and "mounted" in out.tool_calls[0].result
+
+
 async def test_session_cannot_be_opened_with_another_workspace(folders: tuple[Path, Path]):
     project, here = folders
     await w.agent_session_open("s", workspace=project)
@@ -186,3 +215,43 @@ async def test_preview_of_a_sub_agent_in_another_workspace_changes_nothing(
     out = await agent.run("go", dry_run="plan")
     assert out.plan is not None and [one.tool for one in out.plan.effects] == ["file_write"]
     assert not (project / "a.txt").exists() and not (here / "a.txt").exists()
+
+
+@pytest.mark.parametrize("way", ["options", "handoff"])
+async def test_workspace_of_the_session_stays_when_the_plan_changes(way: str, tmp_path: Path):
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "name.txt").write_text("the session's")
+    await w.agent_session_open("opened", workspace=str(place))
+    read = w.ToolCall("2", "file_read", {"path": "name.txt"})
+    more: dict[str, Any]
+    if way == "options":
+        model = scripted(w.ToolCall("1", "glob", {"pattern": "*"}), read, "ok")
+        more = {"post_turn_callback": lambda turn: {"next_options": {"seed": 4}}}
+    else:
+        other = w.Agent(scripted(read, "ok"), name="other", tool_preset="readonly")
+        model = scripted(w.ToolCall("1", "transfer_to_other", {"reason": "theirs"}))
+        more = {"handoffs": [other]}
+    agent = w.Agent(model, name="front", tool_preset="readonly", **more)
+    out = await agent.run("go", session_id="opened")
+    (found,) = [one.result for one in out.tool_calls if one.name == "file_read"]
+    assert found is not None and "the session's" in found
+
+
+async def test_workspace_of_the_caller_is_that_of_an_agent_with_servers(tmp_path: Path):
+    (tmp_path / "name.txt").write_text("the caller's")
+    server = str(Path(__file__).parents[1] / "mcp_client" / "fake_server.py")
+    entry = {"command": sys.executable, "args": ["-I", "-S", server]}
+    calls = [w.ToolCall("1", "file_read", {"path": "name.txt"}), w.ToolCall("2", "calc__env", {})]
+    inner_model = scripted(*calls, "ok")
+    inner = w.Agent(inner_model, name="inner", tool_preset="readonly", mcp_servers={"calc": entry})
+    outer = w.Agent(
+        scripted(w.ToolCall("3", "inner", {"task": "go"}), "ok"),
+        tools=[inner.as_tool()],
+        tool_preset="readonly",
+        workspace=str(tmp_path),
+    )
+    out = await outer.run("go", session_id="s")
+    told = str(list(inner_model.requests[-1].messages))
+    assert out.status == "done", out.error
+    assert "the caller's" in told and f'"CWD": "{tmp_path}"' in told

@@ -20,6 +20,7 @@ from windlass.cli.redaction import secrets_here
 from windlass.cli.text import clean, one_line
 from windlass.errors import ConfigError, McpError, PermissionDenied, nearest
 from windlass.json_types import JsonObject, is_object
+from windlass.mcp.client.callback import sign_in_by_browser
 from windlass.mcp.client.offer import Question, Round
 from windlass.mcp.client.pool import Connected, McpPool
 from windlass.mcp.client.servers import McpServer, check_servers
@@ -225,18 +226,27 @@ def _choose_servers(
 async def _with_servers(servers: list[McpServer], look: Callable[[Connected], Awaitable[T]]) -> T:
     pool = McpPool(os.environ, secrets_here().text)
     if sys.stdin.isatty():
-        pool.sign_in = _sign_in
+        pool.sign_in = _OneByOne().sign_in
     try:
         return await look(await pool.connect(servers, os.getcwd()))
     finally:
         await pool.aclose()
 
 
-async def _sign_in(address: str) -> str:
-    # Loaded by who signs in: it needs the SDK.
-    from windlass.mcp.client.auth import sign_in_by_browser
+class _OneByOne:
+    """A person signs in to one server after the other: all send the browser back to one port."""
 
-    return await sign_in_by_browser(address, lambda one: err().line(f"sign in here: {clean(one)}"))
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def sign_in(self, address: str) -> str:
+        """Show the address to a person, and wait for their browser."""
+
+        def show(one: str) -> None:
+            err().line(f"sign in here: {clean(one)}")
+
+        async with self._turn:
+            return await sign_in_by_browser(address, show)
 
 
 class ConsoleSide:

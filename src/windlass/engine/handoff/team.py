@@ -164,6 +164,7 @@ class Team:
             system = await _write_system(member, run)
             plan = assemble(self._with_tools(name, values), system, self._door)
             plan = self._join(plan, name)
+        plan = plan.follow(run.journal.entries)
         if plan.connect is not None:
             plan = await plan.connect(environment)
         if name != self.front:
@@ -193,10 +194,14 @@ class Team:
                 f"the conversation was handed to {name!r}, which is none of the handoffs any more"
             )
         plan = await self._plan_under(run, name)
-        way = self._ways.get((sender, name))
-        if way is not None and way.input_filter is not None and run.turn is not None:
-            self._filter(run, way)
-        await adopt(run, plan, f"{REASON} to {name}")
+        try:
+            way = self._ways.get((sender, name))
+            if way is not None and way.input_filter is not None and run.turn is not None:
+                self._filter(run, way)
+            await adopt(run, plan, f"{REASON} to {name}")
+        finally:
+            if plan.servers:  # the run holds them too
+                await current_environment().release_servers(plan.servers)
 
     def _filter(self, run: Run, way: Handoff) -> None:
         """Replace the view by what the filter leaves of it, on the record."""

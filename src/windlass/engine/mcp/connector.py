@@ -24,6 +24,7 @@ from windlass.policies.mcp.policy import McpServers
 from windlass.policies.preview.mode import as_begun
 from windlass.policies.skills.options import SkillOptions
 from windlass.toolbox.options import WorkspaceOptions
+from windlass.toolbox.session_workspace import bind_plan
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
@@ -47,6 +48,11 @@ def build_unconnected(values: Values, system: str | None, door: str) -> Plan:
     plan = assemble(early, system, door, is_connected=True)
     plan = plan.of(plan.model)  # never one that other agents share
     plan.connect = Connector(servers, named, rest, system, door).connect
+
+    def rebuild(placed: Values) -> Plan:
+        return build_unconnected(placed, system, door)
+
+    bind_plan(plan, values, rebuild, records=False)  # its servers start where the session works
     return plan
 
 
@@ -73,20 +79,31 @@ class Connector:
         self._known: WeakKeyDictionary[Environment, tuple[object, Plan]] = WeakKeyDictionary()
 
     async def connect(self, environment: Environment) -> Plan:
-        """Start the servers, or use those that run, and build the plan with their tools."""
+        """Start the servers, or use those that run, and build the plan with their tools.
+
+        They are held for whoever asks, who releases `plan.servers`.
+        """
         folder = self._place.anchor
         servers = resolve_servers(self._servers, environment)
         own = {one.name for one in servers}
         known = environment.mcp_servers
         servers += [known[name] for name in self._named if name in known and name not in own]
-        connected = await environment.mcp.connect(servers, folder)
-        state = (connected.state, connected.missing)
-        built = self._known.get(environment)
-        if built is not None and built[0] == state:
-            return built[1].of(built[1].model)
-        plan = self._build(connected, environment)
-        self._known[environment] = (state, plan)
-        return plan.of(plan.model)
+        connections = environment.mcp.find(servers, folder)
+        environment.mcp.hold(connections)
+        try:
+            connected = await environment.mcp.start(connections)
+            missing = [one for one in connections if one not in connected.connections]
+            await environment.release_servers(missing)
+            connections = connected.connections
+            state = (connected.state, connected.missing)
+            built = self._known.get(environment)
+            if built is None or built[0] != state:
+                built = state, self._build(connected, environment)
+                self._known[environment] = built
+        except BaseException:
+            await environment.release_servers(connections)
+            raise
+        return built[1].of(built[1].model)
 
     def _build(self, connected: Connected, environment: Environment) -> Plan:
         roots = (self._place.anchor, *self._place.resolve_mounts())
@@ -98,7 +115,10 @@ class Connector:
 
         async def adopt_changes(run: Run) -> None:
             changed = await self.connect(environment)
-            await adopt(run, as_begun(changed, run.plan.metadata), "mcp_servers")
+            try:
+                await adopt(run, as_begun(changed, run.plan.metadata), "mcp_servers")
+            finally:
+                await environment.release_servers(changed.servers)  # the run holds them too
 
         policy = McpServers(
             connected,
@@ -107,7 +127,9 @@ class Connector:
             environment.mcp.hold,
             None if rules is None else rules.request_permission,
         )
-        return plan.beside(policy)
+        plan = plan.beside(policy)
+        plan.servers = connected.connections
+        return plan
 
 
 def resolve_servers(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import Context
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -14,6 +14,7 @@ import mcp_types as types
 import msgspec
 from mcp import Client
 from mcp.client import ClientRequestContext, IncomingMessage
+from mcp.client.auth import OAuthFlowError
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -21,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from windlass import __version__, seams
 from windlass.errors import ConfigError, McpError, PermissionDenied, error_text
 from windlass.json_types import JsonObject
-from windlass.mcp.client.auth import SignIn, build_auth
+from windlass.mcp.client.auth import SignIn, build_auth, describe_sign_in
 from windlass.mcp.client.content import to_blocks, to_resource_blocks, to_result
 from windlass.mcp.client.http import open_http
 from windlass.mcp.client.offer import (
@@ -33,6 +34,7 @@ from windlass.mcp.client.offer import (
     Question,
     Round,
 )
+from windlass.mcp.client.pages import collect, read_pages
 from windlass.mcp.client.servers import McpServer
 from windlass.mcp.client.stdio import ErrorLog, open_stdio, start_process
 from windlass.messages import Document, Image, Text, ToolResult
@@ -42,7 +44,7 @@ T = TypeVar("T")
 
 START_SECONDS: Final = 60.0
 MOST_ROUNDS: Final = 10  # of questions in one call
-_MOST_PAGES: Final = 100
+MOST_TOOLS: Final = 1000  # of one server
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 30.0  # seconds before a server that died is started again
 _INFO: Final = types.Implementation(name="windlass", version=__version__)
 _REQUEST: Final[TypeAdapter[types.InputRequest]] = TypeAdapter(types.InputRequest)
@@ -63,6 +65,35 @@ class _OpenCall:
             self.task.cancel()
 
 
+class _StartLimit:
+    """The time limit of a start, which rests while a person signs in."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timeout: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[None]:
+        """Limit the block."""
+        try:
+            async with asyncio.timeout(self._seconds) as self._timeout:
+                yield
+        finally:
+            self._timeout = None
+
+    @contextmanager
+    def pause(self) -> Generator[None]:
+        """Rest for the block; the whole time is left after it."""
+        if self._timeout is not None:
+            self._timeout.reschedule(None)
+        try:
+            yield
+        finally:
+            if self._timeout is not None and not self._timeout.expired():
+                until = asyncio.get_running_loop().time() + self._seconds
+                self._timeout.reschedule(until)
+
+
 class Connection:
     """A server and the task that owns its transport; `call` and the others start it at need."""
 
@@ -77,7 +108,7 @@ class Connection:
     ) -> None:
         self._learn = learn
         self.server, self._environ, self._folder, self._clean = server, environ, folder, clean
-        self._sign_in = sign_in
+        self._sign_in, self._limit = sign_in, _StartLimit(server.timeout or START_SECONDS)
         self.listing = Listing()
         self.errors = ErrorLog(server.name, clean)
         self._client: Client | None = None
@@ -128,7 +159,7 @@ class Connection:
         """Hold the transport open until the server ends, or somebody closes the connection."""
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self.server.timeout or START_SECONDS):
+                async with self._limit.begin():
                     client = await self._open(stack)
                     await self._fetch(client)
                 self._client = client
@@ -175,7 +206,9 @@ class Connection:
             stack.callback(process.kill)
             transport = open_stdio(process, self.errors, self._on_end)
         else:
-            transport = open_http(server, build_auth(server, self._environ, self._sign_in))
+            sign_in = None if self._sign_in is None else self._visit
+            auth = build_auth(server, self._environ, sign_in, self._learn_token)
+            transport = open_http(server, auth)
         client = Client(
             transport,
             client_info=_INFO,
@@ -186,6 +219,17 @@ class Connection:
             cache=None,
         )
         return await stack.enter_async_context(client)
+
+    async def _visit(self, address: str) -> str:
+        """Send a person to sign in, whose time is not the server's."""
+        assert self._sign_in is not None
+        with self._limit.pause():
+            return await self._sign_in(address)
+
+    def _learn_token(self, token: str) -> None:
+        if self._learn is not None:
+            headers = {"Authorization": f"Bearer {token}"}
+            self._learn(McpServer(name=self.server.name, url=self.server.url, headers=headers))
 
     def _on_end(self) -> None:
         """Hear that the server has closed its output."""
@@ -225,21 +269,25 @@ class Connection:
     async def _fetch(self, client: Client) -> None:
         self._stale = False
         session, can = client.session, client.server_capabilities
-        tools: list[ListedTool] = []
+        tools: dict[str, ListedTool] = {}
         ttl: int | None = None
-        cursor: str | None = None
-        for _ in range(_MOST_PAGES if can.tools is not None else 0):
-            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            tools += [_read_tool(one) for one in page.tools]
-            ttl, cursor = page.ttl_ms, page.next_cursor
-            if cursor is None:
-                break
+        if can.tools is not None:
+            async for page in read_pages(session.list_tools):
+                ttl = page.ttl_ms
+                for one in page.tools:
+                    if self.server.offers(one.name) and len(tools) < MOST_TOOLS:
+                        tools.setdefault(one.name, _read_tool(one))
+            if len(tools) == MOST_TOOLS:
+                words = (
+                    "offers %d tools or more, and those after them are left out; name with `allow`"
+                )
+                log.warning("%s: " + words + " what you need", self.server.name, MOST_TOOLS)
         info = client.server_info
         found = Listing(
             protocol=client.protocol_version,
             title="" if info is None else f"{info.name} {info.version}",
             instructions=client.instructions,
-            tools=tuple(tools),
+            tools=tuple(tools.values()),
             has_resources=can.resources is not None,
             has_prompts=can.prompts is not None,
         )
@@ -437,13 +485,14 @@ class Connection:
         can = client.server_capabilities
         if can.resources is None:
             return []
-        found = await self._await_answer(client.session.list_resources(), "resources/list")
-        rows = [_dump(one) for one in found.resources]
+        session = client.session
+        found = await self._await_answer(collect(session.list_resources), "resources/list")
+        rows = [_dump(one) for page in found for one in page.resources]
         with suppress(McpError):  # many servers have none, and do not know the method
             more = await self._await_answer(
-                client.session.list_resource_templates(), "resources/templates/list"
+                collect(session.list_resource_templates), "resources/templates/list"
             )
-            rows += [_dump(one) for one in more.resource_templates]
+            rows += [_dump(one) for page in more for one in page.resource_templates]
         return rows
 
     async def read_resource(self, uri: str) -> list[Text | Image | Document]:
@@ -457,7 +506,7 @@ class Connection:
         client = await self.start()
         if client.server_capabilities.prompts is None:
             return []
-        found = await self._await_answer(client.session.list_prompts(), "prompts/list")
+        found = await self._await_answer(collect(client.session.list_prompts), "prompts/list")
         return [
             Prompt(
                 server=self.server.name,
@@ -466,7 +515,8 @@ class Connection:
                 arguments=tuple([each.name for each in one.arguments or ()]),
                 required=tuple([each.name for each in one.arguments or () if each.required]),
             )
-            for one in found.prompts
+            for page in found
+            for one in page.prompts
         ]
 
     async def get_prompt(
@@ -516,4 +566,6 @@ def describe(error: BaseException) -> str:
         error = inner
     if isinstance(error, MCPError):
         return f"{error.message} ({error.code})"
+    if isinstance(error, OAuthFlowError):
+        return describe_sign_in(error)
     return error_text(error)

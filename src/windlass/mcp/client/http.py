@@ -10,8 +10,8 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
+from windlass.mcp.client.message import MOST_BYTES, LimitedStream
 from windlass.mcp.client.servers import McpServer
-from windlass.mcp.client.stdio import MOST_BYTES
 
 _CONNECT_SECONDS, _READ_SECONDS = 30.0, 300.0
 _EVENTS: Final = "text/event-stream"
@@ -34,9 +34,9 @@ async def open_http(
         ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=MOST_BYTES
-        ) as streams,
+        ) as (read, write),
     ):
-        yield streams
+        yield LimitedStream(read), write
 
 
 async def limit_body(response: httpx2.Response) -> None:

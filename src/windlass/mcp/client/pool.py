@@ -56,9 +56,16 @@ class McpPool:
 
     async def connect(self, servers: Sequence[McpServer], folder: str) -> Connected:
         """Start the servers side by side, or use those that run; raise for one that is required."""
-        if not servers:
+        return await self.start(self.find(servers, folder))
+
+    def find(self, servers: Sequence[McpServer], folder: str) -> list[Connection]:
+        """Return the connections of these servers in a folder; new ones are not started yet."""
+        return [self._connection(server, folder) for server in servers]
+
+    async def start(self, connections: Sequence[Connection]) -> Connected:
+        """Start servers side by side, or use those that run; raise for one that is required."""
+        if not connections:
             return Connected()
-        connections = [self._connection(server, folder) for server in servers]
         starts = [asyncio.ensure_future(one.refresh()) for one in connections]
         try:
             await asyncio.wait(starts)

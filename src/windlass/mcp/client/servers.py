@@ -113,7 +113,7 @@ class McpServer(OptionStruct, frozen=True, kw_only=True):
     env: Annotated[Mapping[str, str] | tuple[str, ...], Option(_check_env)] = {}
     """Variables for it, by name; or the names of those that it may have from the environment."""
     cwd: Annotated[str | None, Option(optional(text))] = None
-    """The folder to start it in; the workspace where none is given."""
+    """The folder to start it in, from the workspace of the session, which it is by default."""
     url: Annotated[str | None, Option(optional(_check_url))] = None
     """The address of a server over streamable HTTP."""
     headers: Annotated[Mapping[str, str], Option(_check_pairs)] = {}
@@ -137,6 +137,10 @@ class McpServer(OptionStruct, frozen=True, kw_only=True):
     def place(self) -> str:
         """Where it is, for people: without arguments, which may hold secrets."""
         return self.command or (self.url or "").partition("?")[0]
+
+    def offers(self, tool: str) -> bool:
+        """Check whether a tool of it may be offered."""
+        return tool not in self.deny and (self.allow is None or tool in self.allow)
 
     def expand(self, environ: Mapping[str, str], folder: str) -> McpServer:
         """Return the entry with `${NAME}`, `${env:NAME}` and `${workspaceFolder}` replaced."""

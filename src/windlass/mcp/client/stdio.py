@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -23,15 +22,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
+from windlass.mcp.client.message import MOST_BYTES, limit_parts, refuse_bytes
 from windlass.mcp.client.servers import McpServer
 
 log = logging.getLogger("windlass.mcp")
 
-MOST_BYTES: Final = 16 << 20  # of one message
 _PART: Final = 1 << 16
 _GRACE: Final = 2.0  # seconds for a server to end once its input is closed
 _GUARD: Final = str(Path(__file__).with_name("guard.py"))
-_ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")\s*[,}]')
 _TAIL_LINES: Final = 20
 _LOGGED_PER_MINUTE: Final = 200  # lines of a server's standard error
 
@@ -106,7 +104,7 @@ async def start_process(server: McpServer, environment: Mapping[str, str], folde
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=dict(environment),
-            cwd=server.cwd or folder,
+            cwd=os.path.join(folder, server.cwd or ""),
             start_new_session=True,
             pass_fds=(theirs,),
         )
@@ -198,26 +196,18 @@ class LineBuffer:
         size, data, head, tail = self._size, b"".join(self._parts), self._head, self._tail
         self._parts, self._size, self._head, self._tail = [], 0, b"", b""
         if size > self._most:
-            return _refuse_message(size, self._most, head, tail)
+            words = f"the answer is larger than {self._most >> 20} MB ({size:,} bytes)"
+            return refuse_bytes(words, head, tail)
         if not data.strip():
             return None
         try:
-            return SessionMessage(types.jsonrpc_message_adapter.validate_json(data, by_name=False))
+            read = types.jsonrpc_message_adapter.validate_json(data, by_name=False)
+            return limit_parts(SessionMessage(read))
         except ValueError as error:
             log.warning("a message that is no JSON-RPC: %s", str(error).splitlines()[0])
-            return error
-
-
-def _refuse_message(size: int, most: int, head: bytes, tail: bytes) -> SessionMessage | Exception:
-    """Build the error for a message that is too large, for the request that it answers if known."""
-    words = f"the answer is larger than {most >> 20} MB ({size:,} bytes)"
-    found = _ID.search(head) or _ID.search(tail)
-    if found is None:
-        return ValueError(words)
-    number = found[1].decode()
-    number_or_text = number.strip('"') if number.startswith('"') else int(number)
-    error = types.ErrorData(code=types.INTERNAL_ERROR, message=words)
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number_or_text, error=error))
+            if not any([word in data for word in (b'"result"', b'"error"')]):
+                return error
+            return refuse_bytes("its answer is no JSON-RPC", data[:512], data[-512:])
 
 
 async def _write_messages(

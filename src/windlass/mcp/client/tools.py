@@ -114,10 +114,6 @@ def build_tools(connections: Iterable[ServerConnection], roots: tuple[str, ...])
         if connection.listing.has_resources:
             readable.append(connection)
         for listed in connection.listing.tools:
-            if server.allow is not None and listed.name not in server.allow:
-                continue
-            if listed.name in server.deny:
-                continue
             name = build_name(server.name, listed.name)
             if name in found:
                 digest = sha256(listed.name.encode()).hexdigest()[:8]

@@ -11,6 +11,7 @@ from windlass.errors import McpError
 from windlass.events.policy import Reminder
 from windlass.json_types import JsonObject
 from windlass.loop.approval_request import answered_before, parked_by
+from windlass.loop.plan import HELD_SERVERS
 from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
@@ -58,7 +59,10 @@ class McpServers(Policy[McpMemory]):
 
     async def start(self, run: Run) -> None:
         """Pin the tools that are new, and say which servers are missing."""
-        held: tuple[Connection, ...] = run.cache.get(NAME, ())
+        held: tuple[Connection, ...] = (
+            *run.cache.get(NAME, ()),
+            *run.cache.pop(HELD_SERVERS, ()),
+        )
         new = tuple([one for one in self.connected.connections if one not in held])
         self._hold(new)
         first = NAME not in run.cache
@@ -132,6 +136,9 @@ class McpServers(Policy[McpMemory]):
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         """Let go of the servers."""
-        held: tuple[Connection, ...] = run.cache.pop(NAME, ())
+        held: tuple[Connection, ...] = (
+            *run.cache.pop(NAME, ()),
+            *run.cache.pop(HELD_SERVERS, ()),  # of a run that ended before it could begin
+        )
         await self._release(held)
         return outcome
