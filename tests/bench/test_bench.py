@@ -13,6 +13,7 @@ from bench import (
     context,
     crowd,
     durable,
+    fleet,
     flow,
     idle_context,
     judgement,
@@ -237,3 +238,8 @@ async def test_partial_values_are_timed_against_the_text(monkeypatch: pytest.Mon
     monkeypatch.setattr(partial, "SIZES", (2000,))
     [row] = await partial.rows(reps=1, target=0)
     assert row.allowed == 3 and row.measured > 0
+
+
+async def test_the_fleet_is_timed_beside_a_plain_run():
+    [row] = await fleet.embedded(1)
+    assert row.measured > 0 and row.allowed == fleet.EMBEDDED

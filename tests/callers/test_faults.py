@@ -306,9 +306,10 @@ async def test_a_budget_refuses_before_spending():
     model = Shaky()
     layer = w.with_budget(tokens=230)  # two calls of 110, and not a third
     for _ in range(2):
-        assert (await w.agent_loop("go", model=model, llm_caller=layer)).status == "done"
+        out = await w.agent_loop("go", model=model, llm_caller=layer, await_resumption=False)
+        assert out.status == "done"
     assert layer.used_tokens == 220
-    out = await w.agent_loop("go " * 200, model=model, llm_caller=layer)
+    out = await w.agent_loop("go " * 200, model=model, llm_caller=layer, await_resumption=False)
     assert (out.status, out.stop_reason, model.calls) == ("budget_exhausted", "tokens", 2)
     assert [
         kind
@@ -323,7 +324,8 @@ async def test_a_budget_refuses_before_spending():
 async def test_a_budget_in_dollars_and_calls():
     layer = w.with_budget({"usd": 0.2})
     model = Shaky()
-    statuses = [(await w.agent_loop("go", model=model, llm_caller=layer)).status for _ in range(3)]
+    options: dict[str, Any] = {"model": model, "llm_caller": layer, "await_resumption": False}
+    statuses = [(await w.agent_loop("go", **options)).status for _ in range(3)]
     assert statuses == [
         "done",
         "done",
@@ -387,7 +389,13 @@ async def test_a_reply_that_did_not_suffice_counts_in_a_run_s_budget():
     cheap, dear = Shaky(name="cheap"), Shaky(name="dear")
     layer = w.with_escalation(dear, on_reply=lambda reply: True)
     out = await w.agent_loop(
-        "go", model=cheap, llm_caller=layer, loop_until_done=True, token_budget=400, max_tokens=50
+        "go",
+        model=cheap,
+        llm_caller=layer,
+        loop_until_done=True,
+        token_budget=400,
+        max_tokens=50,
+        await_resumption=False,
     )
     assert out.status == "budget_exhausted" and cheap.calls == dear.calls == 2  # 220 a turn
 

@@ -132,6 +132,7 @@ def test_a_run_s_budget_sees_what_callers_spend_beside():
             loop_until_done=True,
             token_budget=500,
             max_tokens=20,
+            await_resumption=False,
         )
         return out, model.calls, shadow.calls
 

@@ -572,7 +572,7 @@ async def in_memory(seed: int, count: int, met: Tally) -> None:
 async def one(what: str, store: Any, name: str, kind: str, met: Tally) -> None:
     kinds: list[str] = []
     try:
-        with watchdog(what, cpu=2, wall=20):
+        with watchdog(what):
             await use(store, name, kind == "bytes", kinds.append)
     except BaseException:
         watching, AUDIT.on = AUDIT.on, False

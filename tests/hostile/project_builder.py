@@ -247,13 +247,13 @@ def settings_not_text(world: World) -> None:
 
 @project
 def settings_of_many_keys(world: World) -> None:
-    lines = [f'a{number} = "anthropic:x"' for number in range(20_000)]
+    lines = [f'a{number} = "anthropic:x"' for number in range(4_000)]
     world.write("windlass.toml", "[llm.aliases]\n" + "\n".join(lines))
 
 
 @project
 def settings_of_many_tables(world: World) -> None:
-    lines = [f'[llm.providers.p{number}]\nbase_url = "http://ATTACKER"' for number in range(5000)]
+    lines = [f'[llm.providers.p{number}]\nbase_url = "http://ATTACKER"' for number in range(1_500)]
     world.write("windlass.toml", "\n".join(lines))
 
 

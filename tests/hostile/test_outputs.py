@@ -51,7 +51,7 @@ async def one(store: Store, tool: w.Tool, which: str, session_id: str) -> tuple[
     session_id = id_of(session_id)
     model = scripted(call("give", which=which), "seen", "next")
     agent = w.Agent(model, tools=[tool], store=store)
-    with watchdog(which, cpu=5):  # makes the value too
+    with watchdog(which):  # makes the value too
         out = await agent.run("go", session_id=session_id)
     assert out.status == "done", f"{which}: {out.status} {out.error}"
     assert len(model.requests) == 2

@@ -206,7 +206,7 @@ async def outlive(model: Odd, store: Store, session_id: str, what: str, **option
     """Run with the odd model; afterwards the session is whole and can be used again."""
     session_id = id_of(session_id)
     agent = w.Agent(model, tools=[look, change], store=store, max_turns=4, **options)
-    with watchdog(what, cpu=5):
+    with watchdog(what):
         out = await agent.run("go", session_id=session_id)
     assert out.status in STATUSES, f"{what}: {out.status} {shown(out.error)}"
     await readable(store, session_id)
@@ -535,7 +535,7 @@ async def test_policies_that_record_junk(place: str, moment: str, tmp_path: Path
         policy = type("Junk", (w.Policy,), {moment: act})()
         model = Odd(reply(asks("c1", "change"), asks("c2")))
         agent = w.Agent(model, tools=[look, change], store=store, policies=[policy])
-        with watchdog(what, cpu=5):
+        with watchdog(what):
             out = await agent.run("go", session_id=id_of(what))
         await readable(store, id_of(what))
         assert (await store.info(id_of(what))).status == out.status, (

@@ -183,7 +183,7 @@ def arguments(rng: random.Random) -> Any:
 async def run_with(tool: Any, calls: list[w.ToolCall], what: str) -> Any:
     model = scripted(calls, "end")
     agent = w.Agent(model, tools=[tool])
-    with watchdog(what, cpu=5):
+    with watchdog(what):
         out = await agent.run("go", session_id=id_of(what))
     assert out.status == "done", f"{what}: {out.error}"
     await readable(out._run.store, id_of(what))
@@ -210,7 +210,7 @@ async def test_schemas(mode: Any) -> None:
         assert what in GOOD, f"accepted {what}"
         model = scripted([w.ToolCall(f"c{n}", "t", arguments(rng)) for n in range(15)], "end")
         agent = w.Agent(model, tools=[tool], tool_arg_validation=mode)
-        with watchdog(what, cpu=5):
+        with watchdog(what):
             out = await agent.run("go", session_id=id_of(what))
         assert out.status == "done", f"{what}: {out.error}"
         await readable(out._run.store, id_of(what))

@@ -391,7 +391,7 @@ def test_giants(wire: str) -> None:
 def test_an_event_without_end() -> None:
     decoder = SSEDecoder()
     piece = b"data: " + b"x" * (1 << 20)
-    with pytest.raises(BadReply, match="more than"), watchdog("an event without end", cpu=3):
+    with pytest.raises(BadReply, match="more than"), watchdog("an event without end"):
         for _ in range(MAX_EVENT // len(piece) + 2):
             decoder.feed(piece)
 

@@ -159,5 +159,5 @@ def test_a_name_that_is_no_option_is_said():
 
 @pytest.mark.deep
 def test_a_few_of_them_for_real():
-    code, out = tried(only="max_nudges,done_judge,temperature")
+    code, out = tried(only="max_nudges,temperature")
     assert code == 0 and ", 0 survivors" in out, out

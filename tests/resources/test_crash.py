@@ -46,7 +46,7 @@ async def test_the_check_sees_a_row_that_is_missing_or_one_too_many(tmp_path):
 @pytest.mark.deep
 @pytest.mark.parametrize("width", [1, 3])
 def test_killed_at_every_commit_of_a_longer_run(width):
-    sweep(width, 4, every=7, commits=True, timeout=60).assert_ok()
+    sweep(width, 4, every=pick_size(13, 7), commits=True, timeout=60).assert_ok()
 
 
 @pytest.mark.deep
@@ -62,7 +62,7 @@ def test_killed_at_random_instants(kind):
 
     `make prove-kills`: 300 on SQLite. A start costs more on Postgres: half of it there.
     """
-    wanted = pick_size(6, 150) if kind == "postgres" else pick_size(12, 300)
+    wanted = pick_size(3, 150) if kind == "postgres" else pick_size(6, 300)
     server = str(shared_server().folder) if kind == "postgres" else None
     killed = 0
     for seed in range(40):
@@ -91,7 +91,7 @@ def test_killed_at_some_points_on_postgres():
 def test_killed_at_every_point_on_postgres(width):
     """Its points stand before and after each commit, so every commit is among them."""
     report = sweep(
-        width, 1, every=pick_size(7, 1), timeout=60, postgres=str(shared_server().folder)
+        width, 1, every=pick_size(11, 1), timeout=60, postgres=str(shared_server().folder)
     )
     report.assert_ok()
     assert {"journal.before_commit", "journal.after_commit"} <= set(report.points)
@@ -102,5 +102,5 @@ def test_killed_at_every_point_on_postgres(width):
 def test_killed_and_killed_again_while_it_resumes_on_postgres():
     server = str(shared_server().folder)
     sweep(
-        3, 1, kill_resume=True, every=pick_size(13, 6), seed=7, timeout=60, postgres=server
+        3, 1, kill_resume=True, every=pick_size(23, 6), seed=7, timeout=60, postgres=server
     ).assert_ok()

@@ -204,7 +204,7 @@ async def test_rows_wait_for_a_server_that_comes_back():
 async def test_schema_from_before_wishes_is_upgraded(store):
     url = store.address.url
     await (await store.open("s")).close()
-    for table in ("wishes", "triggers", "workers"):
+    for table in ("wishes", "triggers", "workers", "sweeps", "allotments"):
         await store.commit(lambda tx, table=table: tx.keep(f"DROP TABLE windlass_{table}"))
     await store.commit(lambda tx: tx.keep("UPDATE windlass_meta SET value = '2'"))
     newer = PostgresStore(url)

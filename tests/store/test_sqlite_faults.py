@@ -220,6 +220,7 @@ async def test_a_file_from_before_the_books_is_upgraded_and_says_so(tmp_path, ca
             "ALTER TABLE windlass_sessions DROP COLUMN run;"
             "ALTER TABLE windlass_sessions DROP COLUMN holder; DROP TABLE windlass_beats;"
             "DROP TABLE windlass_wishes; DROP TABLE windlass_triggers; DROP TABLE windlass_workers;"
+            "DROP TABLE windlass_sweeps; DROP TABLE windlass_allotments;"
             "UPDATE windlass_meta SET value = '1' WHERE key = 'schema'"
         )
     db.close()
@@ -255,6 +256,7 @@ async def test_schema_from_before_wishes_is_upgraded(tmp_path):
     with sqlite3.connect(first.path) as db:
         db.executescript(
             "DROP TABLE windlass_wishes; DROP TABLE windlass_triggers; DROP TABLE windlass_workers;"
+            "DROP TABLE windlass_sweeps; DROP TABLE windlass_allotments;"
             "UPDATE windlass_meta SET value = '3' WHERE key = 'schema'"
         )
     db.close()

@@ -324,4 +324,4 @@ def test_a_commit_that_has_begun_decides_what_the_result_is(tmp_path: Path):
             assert again.status == "done"
             await kept(again)
 
-    run_virtual(story())
+    asyncio.run(story())

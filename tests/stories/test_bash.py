@@ -301,10 +301,52 @@ async def test_verify_completion_runs_commands_in_the_sandbox(tmp_path: Path):
     assert held.status == "verify_exhausted" and not outside.exists()
 
 
+async def test_verify_completion_keeps_to_the_level_of_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    workspace, other = tmp_path / "workspace", tmp_path / "other"
+    workspace.mkdir()
+    other.write_text("outside")
+    given = {"workspace": workspace, "verify_completion": [f"cat {other}"], "sandbox": "none"}
+    assert (await w.agent_loop("go", model=scripted("done"), **given)).status == "done"
+    monkeypatch.setattr(bubblewrap, "find_bubblewrap", lambda: None)
+    bubblewrap.find_isolation_problem.cache_clear()
+    with pytest.raises(ConfigError, match="apt-get install bubblewrap"):
+        await w.agent_loop("go", model=scripted("never"), **{**given, "sandbox": "isolated"})
+    bubblewrap.find_isolation_problem.cache_clear()
+
+
 @pytest.mark.parametrize("wrong", ["", ["true", ""], [1], 3])
 def test_verify_completion_refuses_what_is_no_check(wrong: Any):
     with pytest.raises(ConfigError, match="a function, a command, or a list"):
         w.Agent(scripted("x"), verify_completion=wrong)
+
+
+async def test_bash_is_held_by_the_limits_of_the_sandbox(tmp_path: Path):
+    limits = {"memory": 1 << 30, "processes": 77, "file_size": 1_000_000}
+    out = await run(
+        tmp_path,
+        call("bash", command="cat /proc/self/limits"),
+        call("bash", command="head -c 2000000 /dev/zero > big"),
+        sandbox=limits,
+    )
+    listed, large = out.tool_calls
+    rows = {line[:26].strip(): line[26:].split()[:2] for line in listed.result.splitlines()}
+    assert rows["Max address space"] == [str(1 << 30)] * 2
+    assert 77 <= int(rows["Max processes"][0]) < 1024  # the user's other processes are counted too
+    assert rows["Max file size"] == ["1000000"] * 2
+    assert "exit code" in large.result and (tmp_path / "big").stat().st_size <= 1_000_000
+
+
+async def test_bash_at_the_level_of_a_dict_is_not_held(tmp_path: Path):
+    workspace, other = tmp_path / "workspace", tmp_path / "other"
+    workspace.mkdir()
+    other.write_text("outside\n")
+    read = call("bash", command=f"cat {other}")
+    out = await run(workspace, read, sandbox={"level": "none"})
+    assert out.tool_calls[0].result == "outside\n"
+    out = await run(workspace, read, sandbox={"level": "workspace"})
+    assert "Permission denied" in out.tool_calls[0].result
 
 
 async def test_bash_without_a_sandbox_is_refused_before_the_run(

@@ -157,7 +157,8 @@ def _try(how: How, at: int, workspace: Path, private: Path, mark: str) -> list[s
     if list_children() != children:
         left.append(f"children {list_children()}")
     after = len(os.listdir("/proc/self/fd"))
-    return left if after == before else [*left, f"{after - before} descriptors"]
+    # Fewer are no leak: what an earlier test left may be collected meanwhile.
+    return left if after <= before else [*left, f"{after - before} descriptors"]
 
 
 def list_children() -> list[str]:
