@@ -24,10 +24,11 @@ TOOLS := $(VENV)-tools
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-mcp test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox prove-search prove-trees
+.PHONY: help demo demo-fleet demo-mcp test options check check-deep check-stories mutate-options bench bench-scratchpad conformance format lock docs pictures newcomer release sbom advisories prove-budgets prove-edits prove-fleet prove-flow prove-hostile prove-kills prove-linear prove-options prove-partial prove-projects prove-sandbox prove-search prove-trees prove-workflows
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
+	@echo "make demo-fleet  three workers over a throwaway Postgres: one is killed, one drained; nothing is lost"
 	@echo "make demo-mcp    a run with two published MCP servers, fetched from npm"
 	@echo "make test        the tests, in parallel"
 	@echo "make check       format, lint, types, layers, tests: what a change must pass"
@@ -39,6 +40,7 @@ help:
 	@echo "make conformance  the kit of the Model Context Protocol, fetched from npm; writes bench/CONFORMANCE.md"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
 	@echo "make prove-edits  random edits of 480 real files, fetched from npm and Debian; writes bench/EDITS.md"
+	@echo "make prove-fleet  workers killed, frozen and cut off over Postgres; 100,000 sleepers; writes bench/FLEET.md"
 	@echo "make prove-flow  honest tasks and injections against flow control; writes bench/FLOW.md and docs/concepts/security.md"
 	@echo "make prove-hostile  spoilt replies, journals and outputs, all of them (CI samples them)"
 	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
@@ -48,6 +50,7 @@ help:
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make prove-sandbox  10,000 hostile paths, 200 hostile commands and addresses, runs ended at every step; writes bench/SANDBOX.md"
 	@echo "make prove-search  200 hostile patterns, random trees with and without ripgrep, 50,000 files; writes bench/SEARCH.md"
+	@echo "make prove-workflows  workflows, worktrees, daemons and triggers killed; writes bench/WORKFLOWS.md"
 	@echo "make prove-trees  500 generated trees of agents, their sums and budgets; writes bench/TREES.md"
 	@echo "make options     write what the option groups declare: index, types, flags, [agent], page"
 	@echo "make format      write the code as the formatter wants it"
@@ -61,6 +64,9 @@ help:
 
 demo: $(VENV)/.run
 	@$(BIN)/windlass demo
+
+demo-fleet: $(VENV)/.dev
+	@$(BIN)/python -m scripts.demo_fleet
 
 demo-mcp: $(VENV)/.dev
 	@$(BIN)/python -m scripts.demo_mcp
@@ -96,9 +102,13 @@ conformance: $(VENV)/.dev
 
 prove-budgets: $(VENV)/.dev
 	$(BIN)/python -m tests.loop.budget_trees 500 > bench/BUDGETS.md
+	WINDLASS_PROVE_BUDGETS=1 $(PYTEST) -n $(JOBS) tests/fleet/test_allotment_schedules.py
 
 prove-edits: $(VENV)/.dev
 	$(BIN)/python -m tests.toolbox.edits.proof > bench/EDITS.md
+
+prove-fleet: $(VENV)/.dev
+	$(BIN)/python -m tests.fleet.proof > bench/FLEET.md
 
 prove-flow: $(VENV)/.dev
 	$(BIN)/python -m tests.flow.measure --write
@@ -127,6 +137,9 @@ prove-sandbox: $(VENV)/.dev
 
 prove-trees: $(VENV)/.dev
 	$(BIN)/python -m tests.loop.agent_trees 500 > bench/TREES.md
+
+prove-workflows: $(VENV)/.dev
+	$(BIN)/python -m tests.crash.workflow_proof > bench/WORKFLOWS.md
 
 prove-search: $(VENV)/.dev
 	$(BIN)/python -m tests.toolbox.search.proof > bench/SEARCH.md

@@ -25,6 +25,7 @@ README_RUNNER = ROOT / "scripts" / "run_readme.py"
 PROOFS = {
     "bedrock": "botocore",
     "postgres": "asyncpg",
+    "fleet": "windlass.fleet.procrastinate",
     "otel": "opentelemetry.sdk",
     "mcp": "mcp",
     "edit": "tree_sitter",

@@ -18,6 +18,7 @@ monotonic: Callable[[], float] = time.monotonic
 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 rng = random.Random()
 
+virtual = False  # tests: time is not the real one, so that no server has the same
 strict = False  # tests: a request that breaks I1 raises instead of being mended
 
 _reached: Callable[[str], None] | None = None

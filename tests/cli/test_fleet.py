@@ -39,6 +39,7 @@ SHOP = """
 
     slow = w.Agent(scripted(call("work", n=1), call("work", n=2), "done"), name="slow", tools=[work])
     quick = w.Agent(scripted("quick"), name="quick")
+    often = w.Agent(scripted(then="often"), name="often")
     deadly = w.Agent(
         scripted(call("die"), "never"), name="deadly", tools=[die], max_resume_attempts=1)
     both = [slow, quick]
@@ -177,9 +178,49 @@ async def test_fleet_shows_workers_queues_and_what_is_stuck(windlass, place: str
 
 def test_worker_refuses_what_is_no_agent(windlass, module) -> None:
     module("shop", "agent = w.Agent(name='a')\nnameless = w.Agent()\nnumber = 5\nnone = []\n")
-    assert "an Agent or a list" in windlass("worker", "shop:number", code=2).stderr
+    assert "an Agent, a workflow or a list" in windlass("worker", "shop:number", code=2).stderr
     assert "needs a name" in windlass("worker", "shop:nameless", code=2).stderr
     assert "two agents are named" in windlass("worker", "shop:agent", "shop:agent", code=2).stderr
     assert "needs an agent" in windlass("worker", "shop:none", code=2).stderr
     assert "no module 'nowhere'" in windlass("worker", "nowhere:agent", code=2).stderr
     assert "nothing is kept" in windlass("fleet").stderr
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ("{", "--limits is JSON"),
+        ('{"budget": {}}', "did you mean 'budgets'"),
+        ('{"tenants": {"*": 0}}', "number of runs from 1"),
+        ('{"budgets": {"acme": {"usd": "x"}}}', "a number of at least 0"),
+    ],
+)
+def test_wrong_limits_of_a_worker_are_refused(place: str, limits: str, said: str) -> None:
+    line = [sys.executable, "-m", "windlass", "worker", "shop:quick", "--store", place]
+    done = subprocess.run([*line, "--limits", limits], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and said in done.stderr
+
+
+async def test_limits_of_a_worker_hold(place: str) -> None:
+    limits = '{"rates": {"acme": {"requests_per_minute": 1}}}'
+    async with w.Runtime(store=place, environ={}) as runtime:
+        acme = w.Caller("ann", tenant="acme")
+        handles = [await runtime.submit("often", "go", caller=acme) for _ in range(2)]
+        other = await runtime.submit("often", "go")
+        process = start(place, "shop:often", "--limits", limits)
+        try:
+            assert (await other.result(timeout=30)).status == "done"
+
+            async def has_postponed_one() -> bool:
+                wishes = [
+                    await runtime.store.consult(lambda tx, one=one: read_wish(tx, one.session_id))
+                    for one in handles
+                ]
+                due = [wish.due for wish in wishes if wish is not None and wish.due is not None]
+                return len(due) == 1 and due[0] > time.time() + 10
+
+            await wait_until(has_postponed_one)
+            assert len(await runtime.store.calls(tenant="acme")) == 1
+        finally:
+            process.kill()
+            process.communicate()

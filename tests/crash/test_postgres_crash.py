@@ -41,9 +41,9 @@ def test_killed_at_every_point_of_a_short_run(shape):
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_killed_at_random_instants(shape):
-    sweep(shape, 6, every=pick_size(59, 29), instants=pick_size(3, 20), seed=11).assert_ok()
+    sweep(shape, 6, every=pick_size(89, 29), instants=pick_size(2, 20), seed=11).assert_ok()
 
 
 @pytest.mark.deep
 def test_killed_and_killed_again_while_it_resumes():
-    sweep("parallel", 2, kill_resume=True, every=pick_size(7, 2), seed=5).assert_ok()
+    sweep("parallel", 2, kill_resume=True, every=pick_size(13, 2), seed=5).assert_ok()

@@ -15,6 +15,7 @@ from windlass.store.base import Store
 from windlass.store.codec import decode
 from windlass.testing import kill_sweep
 
+from . import waking_scenes
 from . import workflow_scenes as scenes
 
 
@@ -65,8 +66,8 @@ def picture(result: w.WorkflowResult) -> Any:
     return result.status, result.output, steps
 
 
-@pytest.mark.parametrize("form", ["graph", "function"])
-async def test_cut_after_every_row(form: str):
+async def cut_rows(form: str, every: int) -> int:
+    """Cut the journals after each of these rows and go on; return how often."""
     async with w.Runtime():
         model, paid = scenes.Pure(), list[str]()
         flow, begin, options = build(form, model, paid)
@@ -76,7 +77,6 @@ async def test_cut_after_every_row(form: str):
     assert sorted(paid) == ["pay1", "pay2"]
     if form == "graph":
         assert len(flow.nodes) == 30 and len(whole.steps) == 31  # one of them twice
-    every = pick_size(37, 1) if form == "graph" else pick_size(11, 1)
     cuts = 0
     for cut in range(1, len(rows), every):
         async with w.Runtime():
@@ -89,7 +89,13 @@ async def test_cut_after_every_row(form: str):
         known = [entry for entry in told if entry.provider != "workflow"]
         assert len(again.asked) == len(model.asked) - len(known), "no model call is paid for twice"
         cuts += 1
-    assert cuts > 4
+    return cuts
+
+
+@pytest.mark.parametrize("form", ["graph", "function"])
+async def test_cut_after_every_row(form: str):
+    every = pick_size(37, 1) if form == "graph" else pick_size(11, 1)
+    assert await cut_rows(form, every) > 4
 
 
 @pytest.mark.deep
@@ -107,3 +113,17 @@ def test_killed_at_points_and_commits():
         )
         print(f"\n{form}: {report}")
         report.assert_ok()
+
+
+@pytest.mark.deep
+def test_workflow_that_waits_is_killed_and_wakes_by_itself():
+    """A fourth of the points in CI; `make prove-workflows` kills at all of them."""
+    report = kill_sweep(
+        waking_scenes.scenario,
+        check=waking_scenes.check,
+        every=pick_size(40, 10),
+        timeout=60,
+        shard=pick_size((0, 4), (0, 1)),
+    )
+    print(f"\n{report}")
+    report.assert_ok()

@@ -37,11 +37,15 @@ def prepare(scene: Scene) -> Path:
 
 def scenario(scene: Scene) -> None:
     """Make the worktrees side by side, from wherever it was cut off."""
-    asyncio.run(_make(prepare(scene)))
+    asyncio.run(_make(prepare(scene), _count(scene)))
 
 
-async def _make(repo: Path) -> None:
-    made = [worktree.prepare_worktree(str(repo), f"b{n}", f"worker_{n}") for n in range(WORKERS)]
+def _count(scene: Scene) -> int:
+    return int(scene.params.get("workers", WORKERS))
+
+
+async def _make(repo: Path, workers: int) -> None:
+    made = [worktree.prepare_worktree(str(repo), f"b{n}", f"worker_{n}") for n in range(workers)]
     await asyncio.gather(*made)
 
 
@@ -49,7 +53,7 @@ def check(scene: Scene) -> Seen:
     """Look whether every worktree is whole, and the user's tree as it was."""
     repo = prepare(scene)
     problems = list[str]()
-    for n in range(WORKERS):
+    for n in range(_count(scene)):
         place = asyncio.run(worktree.find_worktree(str(repo), f"worker_{n}"))
         if place is None:
             problems.append(f"worktree {n} is not whole")

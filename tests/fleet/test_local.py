@@ -73,10 +73,28 @@ async def test_lock_of_a_server_is_held_by_one_process_and_goes_with_its_connect
     await other.aclose()
 
 
+@pytest.mark.skipif(find_binaries() is None, reason=MISSING)
+async def test_lock_that_is_released_while_it_is_taken_is_free():
+    """An engine that stops while it connects keeps neither the connection nor the lock."""
+    url = shared_server().schema()
+    one, other = PostgresStore(url), PostgresStore(url)
+    await one.sessions()
+    taking = asyncio.create_task(one.try_driver_lock())
+    await asyncio.sleep(0)
+    await one.release_driver_lock()
+    await taking
+    async with asyncio.timeout(30):
+        while True:  # the server may take a moment to notice
+            if await other.try_driver_lock():
+                break
+    await one.aclose()
+    await other.aclose()
+
+
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("where", ["fleet.after_begin", "fleet.before_settle"])
 async def test_driver_that_dies_beside_a_run_neither_loses_nor_repeats_it(where):
-    """A crash before the run drives it again; one after its end only clears the wish."""
+    """A crash before the run drives it again; after its end nothing is left to do."""
     model = scripted("one", "two")
     died: list[str] = []
 
@@ -92,7 +110,8 @@ async def test_driver_that_dies_beside_a_run_neither_loses_nor_repeats_it(where)
         with seams.watch_points(die), pytest.raises(KeyboardInterrupt):
             await first.drive(handle.session_id)
         wish = await runtime.store.consult(lambda tx: read_wish(tx, handle.session_id))
-        assert wish is not None and wish.is_wanted
+        # The end of a run and that nobody waits for it are one transaction.
+        assert wish is not None and wish.is_wanted == (where == "fleet.after_begin")
         await Driver(runtime, runtime.store, agents, "host/2/b", NO_LIMITS).drive(handle.session_id)
         out = await handle.result(timeout=5)
         assert (out.output, len(model.requests)) == ("one", 1)

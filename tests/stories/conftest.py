@@ -40,6 +40,7 @@ STORED = {
     "test_scratchpad_sessions",
     "test_sessions",
     "test_undo",
+    "test_workers_fleet",
 }
 
 

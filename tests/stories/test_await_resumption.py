@@ -116,11 +116,14 @@ async def test_agent_turn_offers_the_tool():
 async def test_loop_without_tools_stays_one():
     model = scripted("Done.")
     out = await w.agent_loop("go", model=model)
-    assert names(model.requests[0]) == []
+    assert names(model.requests[0]) == [NAME]
     assert (out.status, out.tools.mode, out.tools.calls) == ("done", "none", [])
-    asked = scripted("Done.")
-    out = await w.agent_loop("go", model=asked, await_resumption=True)
-    assert names(asked.requests[0]) == [NAME] and out.tools.mode == "none"
+    off = scripted("Done.")
+    await w.agent_loop("go", model=off, await_resumption=False)
+    assert names(off.requests[0]) == []
+    agent = scripted("Done.")
+    await w.Agent(agent).run("go")
+    assert names(agent.requests[0]) == []
     words = scripted("Done.", native_tools=False)
     plain = await w.agent_loop("go", "Be brief.", model=words, await_resumption=True)
     assert plain.tools.mode == "none"

@@ -51,20 +51,89 @@ async def test_daemon_without_a_wake_source_ends_as_idle(tmp_path: Path):
     await kept(out, model)
 
 
-async def test_daemon_wakes_by_its_timer_and_stops_at_the_limit_on_turns():
-    async def story() -> tuple[w.LoopResult, float]:
-        began = seams.now()
-        model = scripted("one", "two", "three")
-        out = await w.agent_loop(
-            "Watch.", model=model, daemon=True, wake_interval_ms=60_000, max_iterations=3
+async def test_limit_on_turns_counts_from_each_wake():
+    async def story() -> w.LoopResult:
+        look_again = [call("look", what="a"), call("look", what="b"), call("look", what="c")]
+        model = scripted(*look_again[:2], "one", *look_again[:2], "two", *look_again)
+        return await w.agent_loop(
+            "Watch.",
+            model=model,
+            tools=[look],
+            daemon=True,
+            wake_interval_ms=60_000,
+            max_iterations=3,
         )
-        assert "idle for 60 seconds" in said(model.requests[1])[-1]
-        return out, seams.now() - began
 
-    out, took = await asyncio.to_thread(run_virtual, story())
+    out = await asyncio.to_thread(run_virtual, story())
     assert (out.status, out.stop_reason) == ("budget_exhausted", "max_iterations")
-    assert wakes(out) == ["timer", "timer", "timer"] and took == pytest.approx(180)
-    assert out.daemon_state == "budget_exhausted" and out.daemon_snapshot_path is None
+    assert wakes(out) == ["timer", "timer"] and out.llm.iterations == 9
+
+
+async def test_limit_on_turns_of_a_wake_holds_after_a_resume(tmp_path: Path):
+    """Turns before the last wake do not count, in the process that goes on either."""
+    both = [call("look", what="it"), "done"]
+    model = scripted("ready", *both, *both, *[call("look", what=one) for one in "abcd"])
+    options: dict[str, Any] = {"model": model, "tools": [look], "max_iterations": 3}
+    daemon = await w.daemon_spawn(name="limited", task="Wait.", **options)
+    await w.daemon_trigger(daemon, {"kind": "first"})
+    await settle(daemon)
+    await w.daemon_stop(daemon)
+    resumed = await w.daemon_resume("limited", **options)
+    await w.daemon_trigger(resumed, {"kind": "second"})
+    await settle(resumed)
+    assert len(model.requests) == 5
+    await w.daemon_trigger(resumed, {"kind": "third"})
+    out = await resumed.result()
+    assert (out.status, out.stop_reason) == ("budget_exhausted", "max_iterations")
+    assert len(model.requests) == 8
+
+
+async def test_daemon_wakes_by_its_timer():
+    async def story() -> tuple[list[str], float]:
+        began, model = seams.now(), scripted("one", "two", "three")
+        async with w.Runtime() as runtime:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(130):
+                    await w.agent_loop(
+                        "Watch.", model=model, session_id="t", daemon=True, wake_interval_ms=60_000
+                    )
+            noted = notes(await runtime.store.read("t"), "daemon_wake")
+        assert "idle for 60 seconds" in said(model.requests[1])[-1]
+        return [data["reason"] for data in noted], seams.now() - began
+
+    woken, took = await asyncio.to_thread(run_virtual, story())
+    assert woken == ["timer", "timer"] and took == pytest.approx(130, abs=1)
+
+
+async def test_daemon_records_what_ends_its_pause(tmp_path: Path):
+    async def story() -> list[dict[str, Any]]:
+        async with w.Runtime() as runtime:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(30):
+                    await w.agent_loop(
+                        "Watch.",
+                        model=scripted("one"),
+                        session_id="p",
+                        daemon=True,
+                        wake_interval_ms=60_000,
+                        watch_paths=[str(tmp_path)],
+                    )
+            return notes(await runtime.store.read("p"), "agent_await_resumption")
+
+    pause, *_ = await asyncio.to_thread(run_virtual, story())
+    assert pause["conditions"]["timeout"] == 60
+    assert list(pause["conditions"]["trigger"]["paths"]) == [str(tmp_path)]
+
+
+async def test_daemon_that_works_until_it_is_done_is_not_nudged():
+    model = scripted("I wait", "##DONE##")
+    out = await w.agent_loop("Go.", model=model, daemon=True, loop_until_done=True)
+    assert (out.status, len(model.requests)) == ("idle", 1)
+
+
+async def test_daemon_is_not_spawned_as_none():
+    with pytest.raises(w.ConfigError, match="leave daemon=False out"):
+        await w.daemon_spawn(name="no", model=scripted("x"), daemon=False)
 
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(0, 0), (1, 0.1), (3, 1.6), (6, 7.6)])

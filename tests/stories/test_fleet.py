@@ -116,7 +116,7 @@ async def test_priority_runs_first_and_not_before_is_kept(own_world):
         name: build_agent(reply, "done", name=name, tools=[note])
         for name, reply in zip(("a", "b", "c"), replies, strict=True)
     }
-    soon = seams.now() + 0.3
+    soon = seams.now() + 10.0  # far enough for a slow disk: the clock goes on while it writes
     # By name: nobody serves them yet.
     handles = [
         await own_world.submit("a", "go"),
@@ -125,7 +125,7 @@ async def test_priority_runs_first_and_not_before_is_kept(own_world):
     ]
     serving = asyncio.create_task(own_world.serve(*agents.values(), slots=1))
     for handle in handles:
-        await handle.result(timeout=30)
+        await handle.result(timeout=300)
     assert order == ["b", "a", "c"]
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -213,6 +213,15 @@ async def test_job_of_an_agent_that_nobody_knows_stays(own_world):
         await handle.result(timeout=0.2)
     wish = await read(own_world, handle.session_id)
     assert wish.is_wanted and (wish.agent, wish.tries) == ("unknown@7", 0)
+
+
+async def test_versions_of_an_agent_have_runs_of_their_own(own_world):
+    old, new = build_agent("from the old"), build_agent("from the new", version="2")
+    handles = [await own_world.submit(agent, "go") for agent in (old, new)]
+    outs = [(await handle.result(timeout=30)).output for handle in handles]
+    assert outs == ["from the old", "from the new"]
+    wishes = [await read(own_world, handle.session_id) for handle in handles]
+    assert [wish.agent for wish in wishes] == ["writer@1", "writer@2"]
 
 
 async def test_run_that_cannot_be_driven_is_given_up_as_poison(own_world):
@@ -377,11 +386,11 @@ async def test_worker_fires_triggers_that_are_due(own_world):
     model = scripted("one", "two")
     serving = asyncio.create_task(own_world.serve(w.Agent(model, name="reporter")))
     await w.trigger_register(
-        {"kind": "timer", "every": "5m"},
+        {"kind": "timer", "every": "20s"},
         {"kind": "start", "agent": "reporter", "prompt": "Report."},
         store=own_world.store,
     )
-    await asyncio.sleep(2 * 300 + 5)
+    await asyncio.sleep(2 * 20 + 5)
     sessions = await own_world.store.sessions()
     for info in sessions:
         assert (await (await own_world.handle(info.id)).result(timeout=30)).status == "done"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,15 @@ def read(folder: str, name: str) -> str:
 
 
 @pytest.fixture
-def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a repository with a commit and an uncommitted change; worktrees go beside it."""
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a repository with a commit and an uncommitted change; worktrees go beside it.
+
+    The working directory is empty, and stays so: what misses its worktree would land there.
+    """
     (tmp_path / "trees").mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "trees"))
     folder = tmp_path / "repo"
     folder.mkdir()
@@ -40,7 +47,8 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(folder, "add", "a.txt")
     git(folder, "commit", "--quiet", "-m", "first")
     (folder / "a.txt").write_text("mine, uncommitted\n")
-    return folder
+    yield folder
+    assert list(elsewhere.iterdir()) == []
 
 
 def config(repo: Path, *script: Any, **tree: Any) -> dict[str, Any]:
@@ -139,21 +147,36 @@ async def test_cwd_cannot_leave_the_worktree(repo: Path):
         await w.spawn_agent(asked)
 
 
-async def test_folder_and_variables_reach_commands(tmp_path: Path):
+async def test_worker_has_the_tools_of_its_preset(tmp_path: Path):
+    model = scripted("done")
+    worker = await w.spawn_agent(
+        {
+            "task": "Look.",
+            "node": {"model_policy": {"model": model}},
+            "options": {"tool_preset": "readonly", "workspace": str(tmp_path)},
+        }
+    )
+    assert (await w.wait_agent(worker)).status == "completed"
+    assert "file_read" in {tool.name for tool in model.requests[0].tools}
+
+
+@pytest.mark.parametrize("sandbox", ["none", {"level": "none"}, w.Sandbox(level="none")])
+async def test_folder_and_variables_reach_commands(tmp_path: Path, sandbox: Any):
     (tmp_path / "here").mkdir()
-    model = scripted(call("bash", command="pwd; echo $MODE"), "done")
+    (tmp_path / "beside").write_text("not held")
+    model = scripted(call("bash", command="pwd; echo $MODE; cat ../beside"), "done")
     worker = await w.spawn_agent(
         {
             "task": "Look.",
             "node": {"model_policy": {"model": model}, "tools": ["bash"]},
             "execution": {"cwd": str(tmp_path / "here"), "env": {"MODE": "fast"}},
-            "options": {"sandbox": "none"},
+            "options": {"sandbox": sandbox},
         }
     )
     done = await w.wait_agent(worker)
     assert done.status == "completed", done.error
     told = str(done.transcript["messages"])
-    assert "here" in told and "fast" in told
+    assert "here" in told and "fast" in told and "not held" in told
 
 
 @pytest.mark.parametrize(

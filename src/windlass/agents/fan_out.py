@@ -144,7 +144,7 @@ async def fan_out(
     session_id = RunOptions.read(every).session_id
     given = {name: value for name, value in every.items() if name not in _OF_ALL_TOGETHER}
     agent.arguments_for(deps, given)  # a wrong option is an error before anything runs
-    above = current_environment().ledger
+    above = current_environment().ledger_for(RunOptions.read(every).caller)
     if parent is not None and isinstance(parent.scope, Run):
         above = parent.scope.ledger
     books = Ledger(limits, above)

@@ -88,7 +88,7 @@ async def share_workspace(plan: Plan, parent: Run, child_id: str) -> Plan:
     else:
         return plan  # it has begun: its own session knows
     try:
-        return plan if plan.relocate is None else plan.relocate(plan, parent.journal.entries)
+        return plan.follow(parent.journal.entries)
     except WorkspaceChanged:
         return plan  # it names another
 
@@ -147,7 +147,7 @@ async def run_child(
         plan = for_child(place_under(plan, parent), parent.plan, parent.session_id)
     take_over = parent is not None and parent.host.took_over
     if above is None:
-        above = parent.ledger if parent is not None else runtime.ledger
+        above = parent.ledger if parent is not None else runtime.ledger_for(ctx.caller)
     owner = owner_of(parent.journal.entries) if parent is not None else None
     request = RunRequest(
         plan=plan,
@@ -160,6 +160,7 @@ async def run_child(
         take_over=take_over,
         owner=owner,
         parent_id=ctx.session_id,
+        keeps_waiting=parent is not None and parent.host.keeps_waiting,
         request_id=parent.host.request_id if parent is not None else None,
         conversation_id=parent.host.conversation_id if parent is not None else None,
     )

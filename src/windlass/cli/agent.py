@@ -22,6 +22,7 @@ from windlass.loop.resume import standing
 from windlass.loop.resume_input import Allow, Deny
 from windlass.models.registry.providers import resolve
 from windlass.options.index import OF_A_RUN
+from windlass.policies.resumption import NAME as AWAIT_RESUMPTION
 from windlass.replay.replay import NeverAsked
 
 # --------------------------------------------------------------------------- what a session was
@@ -71,6 +72,8 @@ def make_agent(
         options.pop(name, None)
     tools = load_tools(options.pop("tools", ()))
     if past is not None and chosen.resume is not None:
+        if AWAIT_RESUMPTION in past.tool_names:  # it is a tool of ours, and stays
+            options.setdefault("await_resumption", True)
         _same_tools(past, tools, hint)
     system = read_system(chosen.system)
     if chosen.ask:
@@ -101,7 +104,8 @@ def make_model(chosen: CommandOptions, past: Before | None) -> Any:
 
 
 def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None:
-    missing = [name for name in past.tool_names if name not in {tool.name for tool in tools}]
+    known = {tool.name for tool in tools} | {AWAIT_RESUMPTION}
+    missing = [name for name in past.tool_names if name not in known]
     if missing:
         as_then = " ".join(f"--tools {shlex.quote(path)}" for path in hint)
         again = f"name them again: {as_then}" if hint else "name them with --tools module:function"

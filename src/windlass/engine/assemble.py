@@ -287,7 +287,7 @@ def _build(recipe: _Recipe) -> _Built:
     if not _OF_FRAME.isdisjoint(values):
         has_progress = _complete_frame(values, frame, mode, sentinel, prompts, search, answer)
     suspends = may_suspend(values, door)
-    if suspends and _may_choose_tools(values) and may_offer(values, mode, model, answer):
+    if suspends and _may_choose_tools(values) and may_offer(mode, model, answer):
         frame.offered = offer_beside(frame.tools, frame.offered)
     if answer is not None:
         model = answer.wrap(model)
@@ -475,12 +475,16 @@ def _change_options(values: Values, system: str | None, door: str) -> ChangeOpti
         now = without_foreign_connection(now, values)
         if llm:
             now["llm_options"] = {**(ProviderOptions.read(now).llm_options or {}), **llm}
-        plan = assemble(now, system_given, door)
+        plan = assemble(now, system_given, door).follow(run.journal.entries)
         if plan.connect is not None:
             plan = await plan.connect(current_environment())
-        plan = as_begun(plan, run.plan.metadata)
-        plan.metadata = {**(plan.metadata or {}), CHANGED: True}
-        await adopt(run, plan, "post_turn_callback")
+        try:
+            plan = as_begun(plan, run.plan.metadata)
+            plan.metadata = {**(plan.metadata or {}), CHANGED: True}
+            await adopt(run, plan, "post_turn_callback")
+        finally:
+            if plan.servers:  # the run holds them too
+                await current_environment().release_servers(plan.servers)
 
     return change
 

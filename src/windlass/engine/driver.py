@@ -9,8 +9,9 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -19,6 +20,7 @@ from windlass.access.caller import Caller, is_host
 from windlass.engine.active_runs import DETACHED, UnderWay, under_way
 from windlass.engine.children import note_calls_below
 from windlass.engine.environment import Environment
+from windlass.engine.mcp.hold import connect_servers, release_servers
 from windlass.engine.open_questions import (
     OnPending,
     discard_of_killed,
@@ -49,9 +51,9 @@ from windlass.loop.abort import Abort
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
-from windlass.loop.lifecycle import disarm_conditions
+from windlass.loop.lifecycle import Settlement, disarm_conditions, settlement
 from windlass.loop.meter import require_price
-from windlass.loop.plan import Plan
+from windlass.loop.plan import HELD_SERVERS, Plan
 from windlass.loop.resume import (
     Standing,
     continue_session,
@@ -70,9 +72,13 @@ from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from windlass.audit.seal import SealScheduler
+    from windlass.store.threaded.store import ServedStore
 
 _OPEN = Stage.OPEN  # an attribute of an enumeration takes as long as a call
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
+#: True while a fleet goes on with sessions: a run that waits for a condition stays parked until it
+#: holds. Somebody who resumes a run himself ends what it and its sub-agents wait for.
+keeps_waiting: ContextVar[bool] = ContextVar("windlass_keeps_waiting", default=False)
 CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has
 
 
@@ -105,9 +111,13 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     take_over: bool = False  # replace a live writer of the session
     owner: SessionOwner | None = None  # to whom a child's session belongs
     parent_id: str | None = None  # the session that a new one is a child of
+    keeps_waiting: bool = (
+        False  # it and its children stay parked while their conditions do not hold
+    )
     run_id: str | None = None
     request_id: str | None = None
     conversation_id: str | None = None
+    servers: tuple[Any, ...] = ()  # MCP servers that are held for the run
 
     def check_store(self) -> Store:
         """Return the store of the run; refuse one that cannot be sealed before it is opened."""
@@ -128,10 +138,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def relocate(self, journal: Journal) -> RunRequest:
         """Return the request with its plan in the workspace of the session."""
-        plan = self.plan
-        if plan.relocate is None:
+        if self.plan.relocate is None:
             return self
-        return msgspec.structs.replace(self, plan=plan.relocate(plan, journal.entries))
+        return msgspec.structs.replace(self, plan=self.plan.follow(journal.entries))
 
     def build_run(self, home: Store, journal: Journal) -> Run:
         """Return the run on its open journal, with nothing recorded yet."""
@@ -152,13 +161,15 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             run_id=self.run_id or seams.new_id("run"),
             caller=self.caller or Caller.local(),
             deps=self.deps,
-            ledger=self.ledger or Ledger(plan.limits, environment.ledger),
+            ledger=self.ledger or Ledger(plan.limits, environment.ledger_for(self.caller)),
             sinks=self.sinks,
             redactor=environment.redactor,
             pool=environment.pool,
         )
+        if self.servers:
+            run.cache[HELD_SERVERS] = self.servers
         host = run.host
-        host.took_over = self.take_over
+        host.took_over, host.keeps_waiting = self.take_over, self.keeps_waiting
         host.request_id, host.conversation_id = self.request_id, self.conversation_id
         return run
 
@@ -241,7 +252,17 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
     def _open(self, session_id: str, **how: Any) -> Awaitable[Journal]:
         name = None if self.caller is None else self.environment.redact(str(self.caller))
-        return self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
+        found = settlement.get()
+        if found is None or found.claim is None or found.session != session_id:
+            return self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
+        return self._open_claimed(found, session_id, caller=name, **how)
+
+    async def _open_claimed(self, found: Settlement, session_id: str, **how: Any) -> Journal:
+        """Open the session together with what is on record about its drive."""
+        store = cast("ServedStore", self.home)  # only for such a store there is a claim
+        journal = await store.open(session_id, parent_id=self.parent_id, claim=found.claim, **how)
+        found.claim = None
+        return journal
 
     @property
     def _is_host(self) -> bool:
@@ -270,20 +291,25 @@ async def start(
     `reminders` are passed on by the run that delegates the task. A session whose last run is parked
     takes no prompt and stays as it is, unless what it waits for is to be discarded.
     """
-    if request.plan.connect is not None:
-        request = await connect_servers(request)
-    plan, environment = request.plan, request.environment
-    check_prices(plan, request.ledger or environment.ledger)
-    home = request.check_store()
-    journal = await request.opening(home, request.parent_id).begin(session_id)
+    environment, journal = request.environment, None
     try:
-        if plan.relocate is not None:
-            request = request.relocate(journal)
-            plan = request.plan
+        if session_id is None and request.plan.connect is not None:
+            request = await connect_servers(request)
+        check_prices(request.plan, request.ledger or environment.ledger_for(request.caller))
+        home = request.check_store()
+        journal = await request.opening(home, request.parent_id).begin(session_id)
+        request = request.relocate(journal)
+        if request.plan.connect is not None:  # in the workspace of the session
+            request = await connect_servers(request)
+            above = request.ledger or environment.ledger_for(request.caller)
+            check_prices(request.plan, above)
+        plan = request.plan
         run = request.build_run(home, journal)
         if len(journal.entries) > 1:
             parked = await _continue_history(run, on_pending)
             if parked is not None:
+                if request.servers:
+                    await release_servers(request)
                 return Start(run, _OPEN, None, parked)
             run.first_entry = len(journal.entries)
         run.record(_run_started(run))
@@ -293,25 +319,15 @@ async def start(
         for reminder in reminders:
             run.add_reminder(reminder)
     except BaseException:
-        await journal.close()  # nobody else would let the next writer in
+        if journal is not None:
+            await journal.close()  # nobody else would let the next writer in
+        if request.servers:
+            await release_servers(request)
         raise
     begun = Start(run, _OPEN, None)
     if session_id is None and type(home) is MemoryStore and MODE not in (plan.metadata or {}):
         begun.passing = home
     return begun
-
-
-async def connect_servers(request: RunRequest) -> RunRequest:
-    """Return the request with its plan completed by what its MCP servers offer."""
-    before = request.plan
-    if before.connect is None:
-        return request
-    plan = await before.connect(request.environment)
-    if before.inherited:
-        plan = plan.below(before.inherited)
-    plan.metadata = {**(before.metadata or {}), **(plan.metadata or {})}
-    plan.withheld = before.withheld
-    return msgspec.structs.replace(request, plan=plan)
 
 
 async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:

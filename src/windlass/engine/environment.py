@@ -112,10 +112,18 @@ class Environment:
         self.ledger = Ledger(budget or NO_LIMITS)
         if budget is not None and budget.per is not None:
             self.ledger.period = Period(budget.per, lambda: self.store)
+        # finds the ledger of a tenant whose limits hold over several processes
+        self.find_tenant_ledger: Callable[[str], Ledger] | None = None
         self.lingering: set[asyncio.Task[None]] = set()
         # park what runs in the background, before the store is closed
         self.closers: set[Callable[[], Awaitable[None]]] = set()
         _living.add(self)
+
+    def ledger_for(self, caller: Caller | None) -> Ledger:
+        """Return the ledger above the runs of a caller: that of the tenant, or the Runtime's own."""
+        if self.find_tenant_ledger is None:
+            return self.ledger
+        return self.find_tenant_ledger("" if caller is None else caller.tenant or "")
 
     # ----------------------------------------------------------------- what it is made of, lazily
 

@@ -148,11 +148,12 @@ class RunResult:
         """The last text of the model, however the run ended; empty if there is none."""
         entries = self._run.journal.entries
         for entry in islice(reversed(entries), len(entries) - self._run.first_entry):
-            if type(entry) is GuardrailDecided and entry.verdict != "passed":
+            if type(entry) in _SPOKEN:
+                if (message := _assistant(entry)) is not None:
+                    if seen := visible(message.text, self._sentinel):
+                        return seen
+            elif type(entry) is GuardrailDecided and entry.verdict != "passed":
                 return ""  # what was said may not leave
-            if type(entry) in _SPOKEN and (message := _assistant(entry)) is not None:
-                if seen := visible(message.text, self._sentinel):
-                    return seen
         return ""
 
     @cached_property
@@ -253,6 +254,16 @@ class RunResult:
         """The answer as a value, if a schema or JSON was requested; None if it does not fit."""
         typed = self._output_policy
         return None if typed is None else self._read(typed).data
+
+    @property
+    def has_output_type(self) -> bool:
+        """Whether a schema, a type or JSON was requested for the answer."""
+        return self._output_policy is not None
+
+    @property
+    def request_id(self) -> str | None:
+        """The id of the submission that the run is for; None for a run by hand."""
+        return self._run.request_id
 
     @property
     def _output_policy(self) -> Answering | None:

@@ -8,28 +8,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from windlass import seams
+from windlass.agents.agent import Agent
+from windlass.engine.active_runs import under_way
+from windlass.engine.driver import keeps_waiting
 from windlass.engine.environment import Environment
-from windlass.engine.results import AgentResult
-from windlass.errors import NoSuchSession, SessionHeld, StaleWriter, WindlassError, error_text
+from windlass.engine.results import RunResult
+from windlass.errors import (
+    ConfigError,
+    NoSuchSession,
+    SessionHeld,
+    StaleWriter,
+    WindlassError,
+    WorkflowChanged,
+    error_text,
+)
 from windlass.events import JournalEntry, RunStarted, Suspended
-from windlass.fleet.limits import FleetLimits, has_room
+from windlass.fleet.allotments import TenantLedgers, park_until
+from windlass.fleet.limits import NO_LIMITS, FleetLimits, has_room
 from windlass.fleet.record import end_without_run
-from windlass.fleet.request import FleetAgent, Request, from_stored
-from windlass.fleet.workers import is_lost
+from windlass.fleet.request import FleetAgent, Request, from_stored, is_session_driver
+from windlass.fleet.session_driver import NotHere, SessionDriver
+from windlass.fleet.submit import read_model
+from windlass.fleet.workers import drives_now, is_lost
+from windlass.loop.lifecycle import settlement
 from windlass.loop.resume import Standing, standing
 from windlass.store.base import Store
+from windlass.store.body_sessions import read_wish_and_size
+from windlass.store.threaded.store import ServedStore
+from windlass.store.transaction import on_snapshot, one_statement
 from windlass.store.wishes import (
+    Claim,
+    ClaimRefused,
     Transaction,
     Wish,
     begin_drive,
+    build_claim,
     clear_wish,
-    end_request,
+    keep_requests,
     park_wish,
     postpone_wish,
     read_wish,
@@ -37,11 +59,16 @@ from windlass.store.wishes import (
 )
 
 MAX_TRIES: Final = 5  # drives in a row that come to nothing, after which a session is given up
+SUSPECT_DEATHS: Final = 2  # after which a session is driven beside no other that died as often
+SUSPECT_SECONDS: Final = 5.0  # that such a session lives before the next one begins
 HELD_SECONDS: Final = 1.0  # until a session is looked at again that somebody else holds
+CHANGED_SECONDS: Final = 60.0  # and of a workflow whose code is another one here
+CHANGED: Final = "WorkflowChanged: "
 LIMIT_SECONDS: Final = 1.0  # until a session is looked at again that a limit keeps waiting
 DRAIN: Final = {"reason": "drain", "initiator": "fleet"}  # what parks a run of a worker that ends
 
 log = logging.getLogger("windlass.fleet")
+T = TypeVar("T")
 
 
 class Driver:
@@ -51,17 +78,47 @@ class Driver:
         self,
         environment: Environment,
         store: Store,
-        agents: Mapping[str, FleetAgent],
+        agents: Mapping[str, FleetAgent | SessionDriver],
         worker: str,
         limits: FleetLimits,
+        *,
+        exclusive: bool = True,
     ) -> None:
         self._environment, self._store, self._agents = environment, store, agents
         self._worker, self._limits = worker, limits
+        self._exclusive = exclusive  # whoever drove before has ended
+        self._ledgers: TenantLedgers | None = None
+        if limits.shares:
+            self._ledgers = TenantLedgers(store, worker, limits, environment.ledger)
+        self._waits: dict[str, float] = {}  # until when sessions wait that a rate has parked
         self.active: set[str] = set()
         self.draining = False
         self.on_step: Callable[[str], None] | None = None  # a session has changed
+        self.on_result: Callable[[str, RunResult], None] | None = None  # and is settled
+        self.on_hand_over: Callable[[Wish], Awaitable[None]] | None = None  # others may drive it
+        self._suspects = asyncio.Lock()
         self._idle = asyncio.Event()
         self._idle.set()
+
+    def open(self) -> None:
+        """Let the budgets and rates of tenants hold for the runs of this Runtime."""
+        if self._ledgers is None:
+            return
+        known = self._environment.find_tenant_ledger
+        if known is not None and known != self._ledgers.find:
+            raise ConfigError(
+                "this Runtime serves with budgets or rates of tenants already; give all limits to"
+                " one worker, or use another Runtime"
+            )
+        self._environment.find_tenant_ledger = self._ledgers.find
+
+    async def aclose(self) -> None:
+        """Give back what is not used of the budgets and rates of tenants."""
+        if self._ledgers is None:
+            return
+        if self._environment.find_tenant_ledger == self._ledgers.find:
+            self._environment.find_tenant_ledger = None
+        await self._ledgers.aclose()
 
     async def drive(self, session: str) -> None:
         """Drive a session until it wants nothing more now. Safe to call at any time, for any."""
@@ -69,11 +126,13 @@ class Driver:
             return
         self.active.add(session)
         self._idle.clear()
+        kept = keeps_waiting.set(True)
         try:
             with self._environment.as_current():
                 while not self.draining and await self._step(session):
                     self._tell(session)
         finally:
+            keeps_waiting.reset(kept)
             self.active.discard(session)
             if not self.active:
                 self._idle.set()
@@ -100,51 +159,202 @@ class Driver:
 
     async def _step(self, session: str) -> bool:
         """Run or resume once; True if there is more to do at once."""
-        wish = await self._store.consult(lambda tx: read_wish(tx, session))
-        if wish is None or wish.due is None or wish.due > seams.now():
+        (wish, size), now = await self._store.consult(
+            one_statement(lambda tx: (read_wish_and_size(tx, session), tx.read_clock()))
+        )
+        if wish is None or wish.due is None or wish.due > now:
             return False
         agent = self._agents.get(wish.agent)
         if agent is None:  # another worker knows it
             return False
         try:
-            entries = await self._store.read(session)
+            entries = [] if size == 1 else await self._store.read(session)
         except NoSuchSession:
             await self._store.commit(lambda tx: remove_wishes(tx, [session]))
             return False
         state = standing(entries)
+        if not _is_suspect(wish, state):
+            return await self._drive_once(agent, wish, state, entries)
+        async with self._alone():
+            if self.draining:
+                return False
+            return await self._drive_once(agent, wish, state, entries)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """Keep other suspects waiting for a while: if this process dies again, one of them was it."""
+        await self._suspects.acquire()
+        released = False
+
+        def release() -> None:
+            nonlocal released
+            if not released:
+                released = True
+                self._suspects.release()
+
+        later = asyncio.get_running_loop().call_later(SUSPECT_SECONDS, release)
+        try:
+            yield
+        finally:
+            later.cancel()
+            release()
+
+    async def _drive_once(
+        self,
+        agent: FleetAgent | SessionDriver,
+        wish: Wish,
+        state: Standing,
+        entries: list[JournalEntry],
+        *,
+        may_claim: bool = True,
+    ) -> bool:
+        """Begin, run or resume, and settle; True if there is more to do at once."""
         # A run that its process took with it is counted by its own journal, which knows progress.
         died = state.unfinished and wish.error is None
-        tries = 1 if died else wish.tries + 1
+        changed = (wish.error or "").startswith(CHANGED)
+        tries = 1 if died or changed else wish.tries + 1
         if tries > MAX_TRIES:
             await self._give_up(wish)
             return False
-        if not await self._begin(wish, tries):
-            return not self.draining
-        seams.point("fleet.after_begin")
+        ending = EndOfDrive(wish, self._worker)
+        if may_claim and self._may_claim(agent, wish):
+            ending.claim = build_claim(
+                wish, self._worker, tries, self._store.read_clock(), exclusive=self._exclusive
+            )
+        elif (begun := await self._begin(agent, wish, tries)) is not True:
+            return begun is False and not self.draining
+        if is_session_driver(agent):
+            return await self._hand_on(agent, wish, tries)
+        result, failure = None, None
+        before = settlement.set(ending)
         try:
-            result = await self._run(agent, wish, state, entries)
-        except SessionHeld as error:
-            return await self._postpone(wish, HELD_SECONDS, error)
-        except StaleWriter:
-            log.info("session %s was taken over by another worker", session)
-            return False
+            work = self._run(agent, wish, state, entries)
+            result = await self._within_limits(wish, work)
+        except ClaimRefused:  # why, is found by a transaction of its own
+            return await self._drive_once(agent, wish, state, entries, may_claim=False)
         except Exception as error:
-            log.warning("session %s: %s", session, error_text(error), exc_info=True)
-            return await self._postpone(wish, 2.0**tries, error)
+            failure = error
+        finally:
+            settlement.reset(before)
+        if ending.claim is not None:  # the session was not opened
+            begun = await self._begin(agent, wish, tries)
+            if begun is not True:
+                return begun is False and not self.draining
+        if failure is not None:
+            return await self._fail(wish, tries, failure)
         seams.point("fleet.before_settle")
+        if ending.more is not None:  # it was settled with the end of the run
+            self._waits.pop(wish.session, None)
+            if self.on_result is not None and result is not None:
+                self.on_result(wish.session, result)
+            return ending.more
         return await self._settle(wish, result)
 
-    async def _begin(self, wish: Wish, tries: int) -> bool:
-        """Put on record that it is driven; False if it must wait, or was raised meanwhile."""
-        worker, limits = self._worker, self._limits
+    async def _hand_on(self, driver: SessionDriver, wish: Wish, tries: int) -> bool:
+        """Have a session driven by code that keeps its wish itself; True if there is more to do."""
+
+        async def may_take_over(held: SessionHeld) -> bool:
+            return await is_lost(self._store, self._worker, held.holder)
+
+        try:
+            work = driver.drive_session(wish, self._store, may_take_over)
+            more = await self._within_limits(wish, work)
+            due, number = self._waits.pop(wish.session, None), wish.number
+            if due is not None:
+                await self._store.commit(lambda tx: postpone_wish(tx, wish.session, number, due))
+            elif self.draining and self.on_hand_over is not None:
+                await self.on_hand_over(wish)
+            return more
+        except NoSuchSession:
+            await self._store.commit(lambda tx: remove_wishes(tx, [wish.session]))
+            return False
+        except SessionHeld:  # mostly by the process that spawned it, as a task
+            return await self._postpone(wish, HELD_SECONDS, None, wish.tries)
+        except Exception as error:
+            return await self._fail(wish, tries, error)
+
+    async def _fail(self, wish: Wish, tries: int, error: Exception) -> bool:
+        """Let a wish wait that could not be driven now, and say why; False."""
+        session = wish.session
+        if isinstance(error, StaleWriter):
+            log.info("session %s was taken over by another worker", session)
+            return False
+        if isinstance(error, SessionHeld):
+            return await self._postpone(wish, HELD_SECONDS, error, wish.tries)
+        if isinstance(error, WorkflowChanged):  # it stays for the code that it was begun with
+            return await self._postpone(wish, CHANGED_SECONDS, error)
+        if isinstance(error, NotHere):
+            return await self._postpone(wish, error.seconds, error, wish.tries)
+        log.warning("session %s: %s", session, error_text(error), exc_info=True)
+        return await self._postpone(wish, 2.0**tries, error)
+
+    def _may_claim(self, agent: FleetAgent | SessionDriver, wish: Wish) -> bool:
+        """Check whether it can be put on record with the opening of the session that it is driven.
+
+        A drive after one that came to nothing is counted before anything else is tried.
+        """
+        return (
+            isinstance(self._store, ServedStore)
+            and isinstance(agent, Agent)
+            and self._ledgers is None
+            and self._limits == NO_LIMITS
+            and wish.since is None
+            and wish.error is None
+            and wish.tries == 0
+        )
+
+    async def _begin(
+        self, agent: FleetAgent | SessionDriver, wish: Wish, tries: int
+    ) -> bool | None:
+        """Put on record that it is driven; None if it must wait, False if it was raised meanwhile."""
+        worker, limits, ledgers = self._worker, self._limits, self._ledgers
+        if limits.models and wish.model is None:  # it was submitted by the name of its agent
+            wish = msgspec.structs.replace(wish, model=read_model(self._environment, agent))
 
         def begin(tx: Transaction) -> bool | None:
-            if not has_room(tx, wish, limits, worker):
-                postpone_wish(tx, wish.session, wish.number, seams.now() + LIMIT_SECONDS, None)
+            if not self._exclusive and self._is_driven_elsewhere(tx, wish.session):
+                return None
+            due = None if ledgers is None else ledgers.find_due(tx, wish.tenant)
+            if due is None and not has_room(tx, wish, limits, worker):
+                due = tx.read_clock() + LIMIT_SECONDS
+            if due is not None:
+                postpone_wish(tx, wish.session, wish.number, due, None)
                 return None
             return begin_drive(tx, wish, worker, tries)
 
-        return bool(await self._store.commit(begin))
+        free = ledgers is None and limits == NO_LIMITS  # or else it counts what others drive
+        begun = await self._store.commit(on_snapshot(begin) if free else begin)
+        if begun:
+            seams.point("fleet.after_begin")
+        return begun
+
+    def _is_driven_elsewhere(self, tx: Transaction, session: str) -> bool:
+        """Check whether another worker drives it, which was heard of within its lease."""
+        wish = read_wish(tx, session)
+        if wish is None or wish.since is None or wish.worker == self._worker:
+            return False
+        return drives_now(tx, wish.worker)
+
+    async def _within_limits(self, wish: Wish, work: Coroutine[Any, Any, T]) -> T:
+        """Drive with what this worker holds of the tenant's budget and rate."""
+        ledgers = self._ledgers
+        if ledgers is None:
+            return await work
+        ledgers.enter(wish.tenant)
+        before = park_until.set(lambda due: self._park(wish.session, due))
+        try:
+            return await work
+        finally:
+            park_until.reset(before)
+            await ledgers.leave(wish.tenant)
+
+    def _park(self, session: str, due: float) -> bool:
+        """Park a run that a rate keeps waiting, until a time; False if it cannot be parked."""
+        found = [one for one in list(under_way) if one.run.session_id == session]
+        for one in found:
+            self._waits[session] = due
+            one.park()
+        return bool(found)
 
     async def _run(
         self,
@@ -152,14 +362,14 @@ class Driver:
         wish: Wish,
         state: Standing,
         entries: list[JournalEntry],
-    ) -> AgentResult[object] | None:
+    ) -> RunResult | None:
         """Run or resume; None if all that the wish asks for is done."""
         session, store = wish.session, self._store
         if state.unfinished:
             try:
                 return await agent.resume(session, store=store, on_cancel="park")
             except SessionHeld as held:
-                if not await is_lost(store, wish.worker, self._worker, held.holder):
+                if not await is_lost(store, self._worker, held.holder):
                     raise
             return await agent.resume(session, store=store, on_cancel="park", take_over=True)
         request = _next_request(wish, entries)
@@ -174,38 +384,52 @@ class Driver:
             on_cancel="park",
         )
 
-    async def _settle(self, wish: Wish, result: AgentResult[object] | None) -> bool:
+    async def _settle(self, wish: Wish, result: RunResult | None) -> bool:
         """Clear the wish, unless there is more to do; True if so."""
         session, number = wish.session, wish.number
+        waits_until = self._waits.pop(session, None)
         if result is not None and result.status == "suspended":
-            if _is_drained(result):
-                if self.draining:
-                    await self._store.commit(
-                        lambda tx: postpone_wish(tx, session, number, seams.now())
-                    )
+            if self.draining:  # it may have parked for this: another worker looks at it
+                me = self._worker
+                await self._store.commit(
+                    lambda tx: postpone_wish(tx, session, number, tx.read_clock(), worker=me)
+                )
+                if self.on_hand_over is not None:
+                    await self.on_hand_over(wish)
                 return True
-            return not await self._store.commit(lambda tx: park_wish(tx, session, number))
+            if waits_until is not None and result.stop_reason == "detached":
+                due = waits_until
+                return not await self._store.commit(
+                    lambda tx: postpone_wish(tx, session, number, due, worker=self._worker)
+                )
+            if _is_drained(result):
+                return True
+            return not await self._store.commit(
+                lambda tx: park_wish(tx, session, number, self._worker)
+            )
         if result is not None and result.status == "cancelling":  # a tool takes no notice yet
             return await self._postpone(wish, HELD_SECONDS, None)
         done = [str(request.get("id")) for request in wish.requests]
         if result is not None:
             begun = next((e for e in result.entries if type(e) is RunStarted), None)
             done = [] if begun is None or begun.request_id is None else [begun.request_id]
+        settle = EndOfDrive(wish, self._worker).settle
+        return await self._store.commit(
+            on_snapshot(lambda tx: settle(tx, done, result is not None))
+        )
 
-        def settle(tx: Transaction) -> bool:
-            left: Wish | None = wish
-            for request_id in done:
-                left = end_request(tx, session, request_id)
-            if left is not None and left.requests and result is not None:
-                return True
-            return not clear_wish(tx, session, number)
-
-        return await self._store.commit(settle)
-
-    async def _postpone(self, wish: Wish, seconds: float, error: Exception | None) -> bool:
+    async def _postpone(
+        self, wish: Wish, seconds: float, error: Exception | None, tries: int | None = None
+    ) -> bool:
         why = None if error is None else self._environment.redact(error_text(error))
-        due = seams.now() + seconds
-        await self._store.commit(lambda tx: postpone_wish(tx, wish.session, wish.number, due, why))
+        if isinstance(error, WorkflowChanged):
+            why = f"{CHANGED}{why}"
+        me, session, number = self._worker, wish.session, wish.number
+        await self._store.commit(
+            lambda tx: postpone_wish(
+                tx, session, number, tx.read_clock() + seconds, why, me, tries=tries
+            )
+        )
         return False
 
     async def _give_up(self, wish: Wish) -> None:
@@ -227,6 +451,50 @@ class Driver:
             log.error("session %s is given up: %s", wish.session, message)
 
 
+class EndOfDrive:
+    """The wish of a run that ends, settled in the transaction that records the end."""
+
+    def __init__(self, wish: Wish, worker: str) -> None:
+        self.session, self._wish, self._worker = wish.session, wish, worker
+        self.claim: Claim | None = None
+        self.more: bool | None = None  # whether there is more to do; None: not settled
+
+    def build_body(self, request_id: str | None) -> Callable[[Transaction], bool]:
+        """Return the body for the transaction of the end."""
+        done = [] if request_id is None else [request_id]
+        return lambda tx: self.settle(tx, done, has_run=True)
+
+    def note(self, more: bool) -> None:
+        """Hear that it is stored."""
+        self.more = more
+
+    def settle(self, tx: Transaction, done: Sequence[str], has_run: bool) -> bool:
+        """Clear the wish, unless more was asked for, or another worker has it; True if so."""
+        session, wish = self.session, self._wish
+        if all([request.get("id") in done for request in wish.requests]) and clear_wish(
+            tx, session, wish.number, self._worker, wish.requests
+        ):
+            return False
+        known = read_wish(tx, session)
+        if known is None:
+            return False
+        if known.worker != self._worker:
+            return True  # it was taken over, and is theirs
+        left = [request for request in known.requests if request.get("id") not in done]
+        if not (left and has_run) and clear_wish(tx, session, wish.number, self._worker):
+            return False
+        if len(left) != len(known.requests):
+            keep_requests(tx, session, left)
+        return True
+
+
+def _is_suspect(wish: Wish, state: Standing) -> bool:
+    """Check whether the process of a session died again and again, without anything new on record."""
+    if wish.since is None or wish.error is not None:  # its last drive came to an end
+        return False
+    return (state.attempt() if state.unfinished else wish.tries) >= SUSPECT_DEATHS
+
+
 def _next_request(wish: Wish, entries: list[JournalEntry]) -> Request | None:
     """Return the first request of the wish that has no run on record."""
     known = {entry.request_id for entry in entries if type(entry) is RunStarted}
@@ -242,7 +510,7 @@ def _next_request(wish: Wish, entries: list[JournalEntry]) -> Request | None:
     return None
 
 
-def _is_drained(result: AgentResult[object]) -> bool:
+def _is_drained(result: RunResult) -> bool:
     """Check whether a run was parked because its worker ends, or left by it."""
     if result.stop_reason == "detached":
         return True

@@ -7,7 +7,12 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from windlass.store.base import Store
+from windlass.store.wishes import Transaction
+
 Drive: TypeAlias = Callable[[str], Awaitable[None]]
+#: Fires what is due of triggers; returns when to look again, or None.
+Sweep: TypeAlias = Callable[[Store, float], Awaitable[float | None]]
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -26,11 +31,20 @@ class Fleet(Protocol):
     """
 
     name: str
+    exclusive: bool  # only one process drives at a time, so that one before it has ended
+
+    async def prepare(self) -> None:
+        """Create what the engine needs in the database, before the first wake-up."""
+        ...
 
     async def wake(
         self, session: str, *, queue: str, priority: int = 0, at: float | None = None
     ) -> None:
         """Have a session driven by a worker that serves the queue, now or at a time."""
+        ...
+
+    def wake_within(self, tx: Transaction, session: str, *, queue: str, priority: int = 0) -> bool:
+        """Wake with the commit of the transaction that raises the wish; False if it cannot."""
         ...
 
     async def serve(self, drive: Drive, *, queues: Sequence[str], slots: int) -> None:

@@ -9,25 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
-from windlass import seams
 from windlass.errors import StoreError, error_text
-from windlass.fleet.engine import Drive, Held
+from windlass.fleet.engine import Drive, Held, Sweep
 from windlass.fleet.locks import lock_for
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite.store import SqliteStore
-from windlass.store.wishes import Wish, due_wishes, next_due
+from windlass.store.wishes import Transaction, Wish, due_wishes, next_due
 
 LOOK_SECONDS: Final = 0.05  # how soon a change by another process is noticed in a file
 ASK_SECONDS: Final = 0.5  # and at a server
 REST_SECONDS: Final = 1.0  # until a session is driven again that did not change
 LATEST_SECONDS: Final = 30.0  # the longest time without a look at the store
-
-#: Fires what is due of triggers; returns when to look again, or None.
-Sweep: TypeAlias = Callable[[Store, float], Awaitable[float | None]]
 
 log = logging.getLogger("windlass.fleet")
 
@@ -36,6 +32,7 @@ class LocalFleet:
     """Wake-ups within one process, from the wishes of its store."""
 
     name = "local"
+    exclusive = True
 
     def __init__(self, store: Store, sweep: Sweep | None = None) -> None:
         self._store, self._sweep = store, sweep
@@ -43,16 +40,30 @@ class LocalFleet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._resting: dict[str, tuple[int, float]] = {}  # numbers of wishes that did not change
         self._since: dict[str, float] = {}
+        self._woken: dict[str, str] = {}  # sessions and their queues, by this process
+        self._has_more = True  # sessions may wait for one that ends here
         self._changed = asyncio.Event()
         self._stopping = False
+        self._looked, self._swept, self._next_sweep = 0.0, 0.0, 0.0
+        # Between two looks for triggers, however often wishes are raised; in memory it costs nothing.
+        self._rest = 0.0 if isinstance(store, MemoryStore) else LOOK_SECONDS
         self.is_driver = False
+
+    async def prepare(self) -> None:
+        """Do nothing: the wishes are all there is."""
 
     async def wake(
         self, session: str, *, queue: str, priority: int = 0, at: float | None = None
     ) -> None:
-        """Look at the store soon: the wish is there already."""
+        """Drive it soon: the wish is there already."""
         self._resting.pop(session, None)
+        if at is None or at <= self._store.read_clock():
+            self._woken[session] = queue
         self._changed.set()
+
+    def wake_within(self, tx: Transaction, session: str, *, queue: str, priority: int = 0) -> bool:
+        """Return False: who drives looks at the store when it has been committed."""
+        return False
 
     async def serve(self, drive: Drive, *, queues: Sequence[str], slots: int) -> None:
         """Drive sessions that want to run while this process has the lock, until `stop`."""
@@ -90,7 +101,7 @@ class LocalFleet:
 
     async def _look(self, drive: Drive, queues: Sequence[str], slots: int) -> float:
         """Start what is due; return when to look again at the latest."""
-        now = seams.now()
+        now = self._store.read_clock()
         try:
             if not await self._lock.try_acquire():
                 self.is_driver = False
@@ -98,9 +109,17 @@ class LocalFleet:
             if not self.is_driver:
                 self.is_driver = True
                 log.info("this process drives the sessions of %r", self._store)
+            is_begun, again = (
+                self._start_woken(drive, queues, slots, now),
+                self._looked + LOOK_SECONDS,
+            )
+            if is_begun and self._looked <= now < again:
+                return again
+            self._looked = now
             later = [now + LATEST_SECONDS]
-            if self._sweep is not None and (again := await self._sweep(self._store, now)):
-                later.append(again)
+            if self._sweep is not None:
+                later.append(await self._fire(self._sweep, now))
+            self._has_more = True
             if len(self._tasks) < slots and queues:
                 # Those under way and those that rest are still due: so many more are asked for.
                 wanted = tuple(queues)
@@ -116,9 +135,29 @@ class LocalFleet:
             return now + REST_SECONDS
         return min(later)
 
+    def _start_woken(self, drive: Drive, queues: Sequence[str], slots: int, now: float) -> bool:
+        """Drive what was woken in this process, without a look, if there is room for all of it."""
+        woken, self._woken = self._woken, {}
+        if not woken or self._has_more or len(self._tasks) + len(woken) > slots:
+            return False
+        for session, queue in woken.items():
+            if queue in queues and session not in self._tasks:
+                self._begin(drive, session, now)
+        return True
+
+    async def _fire(self, sweep: Sweep, now: float) -> float:
+        """Fire triggers that are due, unless it was looked a moment ago; return when to look again."""
+        again = self._swept + self._rest
+        if self._swept <= now < again and self._next_sweep > now:  # unless the clock was set back
+            return min(again, self._next_sweep)
+        self._swept = now
+        self._next_sweep = await sweep(self._store, now) or now + LATEST_SECONDS
+        return self._next_sweep
+
     def _start(self, drive: Drive, due: list[Wish], now: float, slots: int) -> list[float]:
         """Drive these wishes; return when those that rest may be tried again."""
         later: list[float] = []
+        self._has_more = False
         for wish in due:
             session = wish.session
             if session in self._tasks:
@@ -128,14 +167,18 @@ class LocalFleet:
                 later.append(until)
                 continue
             if len(self._tasks) >= slots:
+                self._has_more = True
                 break
             self._resting[session] = (wish.number, now + REST_SECONDS)
-            self._since[session] = now
-            task = asyncio.get_running_loop().create_task(self._drive(drive, session))
-            self._tasks[session] = task
+            self._begin(drive, session, now)
         if len(self._resting) > 4 * slots + 64:
             self._resting = {s: rest for s, rest in self._resting.items() if rest[1] > now}
         return later
+
+    def _begin(self, drive: Drive, session: str, now: float) -> None:
+        self._since[session] = now
+        task = asyncio.get_running_loop().create_task(self._drive(drive, session))
+        self._tasks[session] = task
 
     async def _drive(self, drive: Drive, session: str) -> None:
         try:
@@ -144,7 +187,9 @@ class LocalFleet:
             log.exception("session %s could not be driven", session)
         finally:
             del self._tasks[session], self._since[session]
-            self._changed.set()
+            # A change of the wish itself is noticed in the file, as those of other processes are.
+            if self._has_more or not isinstance(self._store, SqliteStore):
+                self._changed.set()
 
     # ----------------------------------------------------------------------- waiting
 
@@ -154,7 +199,7 @@ class LocalFleet:
 
     async def _wait(self, seen: object, until: float) -> None:
         """Wait until the store has changed, a session has ended, or the time has come."""
-        while not self._changed.is_set() and (left := until - seams.now()) > 0:
+        while not self._changed.is_set() and (left := until - self._store.read_clock()) > 0:
             alone = isinstance(self._store, MemoryStore)
             try:
                 pause = left if alone else min(left, self._pause)

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from windlass import seams
 from windlass.fleet.workers import WorkerRow, list_workers
 from windlass.store.base import Store
 from windlass.store.wishes import TABLE, Transaction
@@ -52,7 +51,7 @@ async def read_fleet(store: Store) -> FleetState:
 
 
 def _read(tx: Transaction) -> FleetState:
-    now = seams.now()
+    now = tx.read_clock()
     workers = list_workers(tx)
     alive = [worker for worker in workers if worker.is_alive(now)]
     rows = tx.keep(
@@ -83,7 +82,7 @@ def _find_stuck(tx: Transaction, alive: Sequence[WorkerRow], now: float) -> list
     for session, agent, queue, due, tries, error, worker, since in rows.fetchall():
         late = isinstance(due, float) and now - due > LATE_SECONDS
         if isinstance(error, str):
-            why = f"try {tries} failed: {error}"
+            why = f"try {tries} failed: {error}" if tries else error
         elif since is not None and worker not in names:
             why = f"its worker {worker} is gone"
         elif since is None and queue not in served:

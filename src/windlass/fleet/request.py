@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.input import parse_run_prompt
-from windlass.engine.results import AgentResult
+from windlass.engine.results import RunResult
 from windlass.errors import ConfigError
+from windlass.fleet.session_driver import SessionDriver
 from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject, is_object
 from windlass.messages import Message
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 class FleetAgent(Protocol):
@@ -32,14 +36,23 @@ class FleetAgent(Protocol):
         ...
 
     @property
-    def run(self) -> Callable[..., Awaitable[AgentResult[Any]]]:
+    def run(self) -> Callable[..., Awaitable[RunResult]]:
         """Run messages on a session, to the end or until it is parked."""
         ...
 
     @property
-    def resume(self) -> Callable[..., Awaitable[AgentResult[Any]]]:
+    def resume(self) -> Callable[..., Awaitable[RunResult]]:
         """Go on with the run of a session that was parked or killed."""
         ...
+
+
+def is_session_driver(agent: FleetAgent | SessionDriver) -> TypeIs[SessionDriver]:
+    """Check whether something drives sessions of its own kind.
+
+    Its class is asked: an agent answers a question for an attribute that it has not with the nearest name,
+    which takes milliseconds.
+    """
+    return hasattr(type(agent), "drive_session")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,7 +63,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     caller: Caller | None = None  # None: the host
 
 
-def name_agent(agent: FleetAgent | str) -> str:
+def name_agent(agent: FleetAgent | SessionDriver | str) -> str:
     """Return the name by which a fleet knows an agent: `refunds@1`."""
     if isinstance(agent, str):
         name = check_identifier(agent, "agent")

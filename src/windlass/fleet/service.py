@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -11,30 +11,35 @@ from windlass.access.caller import Caller
 from windlass.agents.agent import Agent
 from windlass.engine.environment import Environment
 from windlass.engine.ownership import find_session
-from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.errors import ConfigError, safe_repr
 from windlass.fleet.engine import Fleet
+from windlass.fleet.engines import build_engine, check_engine
 from windlass.fleet.handle import Changes, RunHandle
-from windlass.fleet.limits import check_limits
-from windlass.fleet.local import LocalFleet
+from windlass.fleet.limits import FleetLimits, check_limits
 from windlass.fleet.request import FleetAgent
+from windlass.fleet.session_driver import SessionDriver
 from windlass.fleet.submit import Submission, Submitted, prepare_submission
 from windlass.fleet.worker import GRACE_SECONDS, SLOTS, Worker
+from windlass.fleet.workers import LEASE_SECONDS
 from windlass.store.postgres.foreign import run_on_connection
-from windlass.triggers.fire import fire_due
+from windlass.store.transaction import on_snapshot, repeatable
+from windlass.store.wishes import Transaction
+from windlass.triggers.fire import fire_some
 
-ENGINES: Final = ("local",)
 LEAVE_SECONDS: Final = 2.0  # for runs to park when the block of a Runtime ends
 
 
 class FleetService:
     """Submission and driving for one Runtime."""
 
-    def __init__(self, environment: Environment, engine: str = "local") -> None:
-        if engine not in ENGINES:
-            raise ConfigError(
-                f"fleet {safe_repr(engine)} is no engine{nearest(str(engine), ENGINES)}"
-            )
-        self._environment, self._engine_name = environment, engine
+    def __init__(
+        self,
+        environment: Environment,
+        engine: str = "local",
+        companions: Callable[[FleetAgent], Sequence[SessionDriver]] | None = None,
+    ) -> None:
+        self._environment, self._engine_name = environment, check_engine(engine)
+        self._companions = companions  # what else is served with an agent
         self._changes = Changes()
         self._engine: Fleet | None = None
         self._worker: Worker | None = None
@@ -67,12 +72,15 @@ class FleetService:
             not_before=not_before,
             caller=caller,
         )
-        done = await self._write(asked, connection)
+        engine = self._find_engine()
+        await engine.prepare()
+        done = await self._write(asked, connection, engine)
         if not isinstance(agent, str) and self._engine_name == "local":
             self._serve_in_background(agent, asked.queue)
-        await self._find_engine().wake(
-            done.session_id, queue=done.queue, priority=done.priority, at=asked.due
-        )
+        if not done.is_woken:
+            await self._find_engine().wake(
+                done.session_id, queue=done.queue, priority=done.priority, at=asked.due
+            )
         return RunHandle(
             environment,
             store,
@@ -80,13 +88,18 @@ class FleetService:
             done.session_id,
             request_id=done.request_id,
             agent=cast("Agent[Any, Any]", agent) if isinstance(agent, Agent) else None,
+            is_new=done.request_id is not None and session_id is None,
         )
 
-    async def _write(self, asked: Submission, connection: object) -> Submitted:
+    async def _write(self, asked: Submission, connection: object, engine: Fleet) -> Submitted:
         store = self._environment.store
+
+        def write(tx: Transaction) -> Submitted:
+            return asked.write(tx, engine)
+
         if connection is None:
-            return await store.commit(asked.write)
-        return await run_on_connection(store, connection, asked.write)
+            return await store.commit(repeatable(on_snapshot(write)))
+        return await run_on_connection(store, connection, write)
 
     async def find_handle(
         self, session_id: str, agent: Agent[Any, Any] | None, caller: Caller | None
@@ -105,13 +118,14 @@ class FleetService:
         *,
         slots: int = SLOTS,
         queues: Sequence[str] = (),
-        limits: Mapping[str, Mapping[str, int]] | None = None,
+        limits: FleetLimits | Mapping[str, Mapping[str, object]] | None = None,
         grace: float = GRACE_SECONDS,
+        lease: float = LEASE_SECONDS,
     ) -> None:
         """Drive sessions of these agents until this task is cancelled; then park what runs."""
         if not agents:
             raise ConfigError("a worker needs an agent to serve")
-        worker = self.build_worker(agents, slots=slots, queues=queues, limits=limits)
+        worker = self.build_worker(agents, slots=slots, queues=queues, limits=limits, lease=lease)
         serving = asyncio.get_running_loop().create_task(worker.serve())
         try:
             await asyncio.shield(serving)
@@ -126,13 +140,19 @@ class FleetService:
         *,
         slots: int = SLOTS,
         queues: Sequence[str] = (),
-        limits: Mapping[str, Mapping[str, int]] | None = None,
+        limits: FleetLimits | Mapping[str, Mapping[str, object]] | None = None,
+        lease: float = LEASE_SECONDS,
     ) -> Worker:
         """Return a worker for these agents, which its caller serves and stops."""
-        worker = self._build_worker(slots, queues, limits)
+        worker = self._build_worker(slots, queues, limits, lease)
         for agent in agents:
-            worker.add_agent(agent)
+            self._add(worker, agent)
         return worker
+
+    def _add(self, worker: Worker, agent: FleetAgent, queue: str | None = None) -> None:
+        worker.add_agent(agent, queue)
+        for one in () if self._companions is None else self._companions(agent):
+            worker.add_agent(one)
 
     async def aclose(self) -> None:
         """Park what this process drives in the background, and end."""
@@ -152,31 +172,41 @@ class FleetService:
         loop = asyncio.get_running_loop()
         if serving is None or serving.done() or serving.get_loop() is not loop:
             self._engine = None
-            self._worker = self._build_worker(SLOTS, (), None)
+            self._worker = self._build_worker(SLOTS, (), None, LEASE_SECONDS)
             self._serving = loop.create_task(self._worker.serve())
         assert self._worker is not None
-        self._worker.add_agent(agent, queue)
+        self._add(self._worker, agent, queue)
 
     def _build_worker(
         self,
         slots: int,
         queues: Sequence[str],
-        limits: Mapping[str, Mapping[str, int]] | None,
+        limits: FleetLimits | Mapping[str, Mapping[str, object]] | None,
+        lease: float,
     ) -> Worker:
         if type(slots) is not int or slots < 1:
             raise ConfigError(f"slots is a whole number from 1, not {safe_repr(slots)}")
+        if isinstance(lease, bool) or not isinstance(lease, int | float) or not lease >= 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"lease is a number of seconds from 1, not {safe_repr(lease)}")
+        store, engine = self._environment.store, self._find_engine()
+        if not engine.exclusive:  # each worker has a queue of its own to stop
+            engine = build_engine(self._engine_name, store, fire_some, lease)
         worker = Worker(
             self._environment,
-            self._environment.store,
-            self._find_engine(),
+            store,
+            engine,
             slots=slots,
             queues=queues,
             limits=check_limits(limits),
+            lease=lease,
         )
         worker.driver.on_step = self._changes.tell
+        worker.driver.on_result = self._changes.offer
         return worker
 
     def _find_engine(self) -> Fleet:
         if self._engine is None:
-            self._engine = LocalFleet(self._environment.store, fire_due)
+            self._engine = build_engine(
+                self._engine_name, self._environment.store, fire_some, LEASE_SECONDS
+            )
         return self._engine

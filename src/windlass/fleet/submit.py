@@ -18,6 +18,7 @@ from windlass.engine.ownership import (
     place_session,
 )
 from windlass.errors import ConfigError, KeyReused, safe_repr
+from windlass.fleet.engine import Fleet
 from windlass.fleet.request import (
     FleetAgent,
     build_request,
@@ -50,7 +51,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     metadata: JsonObject | None
 
-    def write(self, tx: Transaction) -> Submitted:
+    def write(self, tx: Transaction, engine: Fleet) -> Submitted:
         """Create the session and raise its wish; under a known key, find what was submitted."""
         if self.key is not None and (known := find_key(tx, self.key, self.tenant)) is not None:
             if known.digest != self.digest:
@@ -58,8 +59,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
                     f"key {self.key!r} was used for another prompt, agent or caller, in session"
                     f" {known.session!r}; choose another key for this one"
                 )
-            return Submitted(known.session, None, known.queue, known.priority, is_new=False)
-        create_session(tx, self.session_id, metadata=self.metadata)
+            return Submitted(known.session, None, known.queue, known.priority)
+        is_new = create_session(tx, self.session_id, metadata=self.metadata)
         raise_wish(
             tx,
             self.session_id,
@@ -72,8 +73,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
             model=self.model,
             digest=self.digest,
             request=self.request,
+            is_new=is_new,
         )
-        return Submitted(self.session_id, self.request_id, self.queue, self.priority, is_new=True)
+        is_due = self.due is None or self.due <= tx.read_clock()
+        is_woken = is_due and engine.wake_within(
+            tx, self.session_id, queue=self.queue, priority=self.priority
+        )
+        return Submitted(
+            self.session_id, self.request_id, self.queue, self.priority, is_woken=is_woken
+        )
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -83,7 +91,7 @@ class Submitted(msgspec.Struct, frozen=True):
     request_id: str | None
     queue: str
     priority: int
-    is_new: bool = True
+    is_woken: bool = False  # with the commit of the transaction
 
 
 async def prepare_submission(
@@ -125,7 +133,7 @@ async def prepare_submission(
         due=_parse_time(not_before),
         key=key,
         tenant="" if caller is None or caller.tenant is None else caller.tenant,
-        model=_read_model(environment, agent),
+        model=read_model(environment, agent),
         digest=digest_request(name, request),
         request=request,
         request_id=str(request["id"]),
@@ -133,7 +141,7 @@ async def prepare_submission(
     )
 
 
-def _read_model(environment: Environment, agent: FleetAgent | str) -> str | None:
+def read_model(environment: Environment, agent: object) -> str | None:
     """Return the model of an agent, by which runs are limited."""
     if not isinstance(agent, Agent):
         return None

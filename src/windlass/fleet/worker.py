@@ -18,8 +18,11 @@ from windlass.fleet.engine import Fleet
 from windlass.fleet.limits import NO_LIMITS, FleetLimits
 from windlass.fleet.local import LocalFleet
 from windlass.fleet.request import FleetAgent, name_agent
-from windlass.fleet.workers import BEAT_SECONDS, beat, new_worker, remove_worker
+from windlass.fleet.session_driver import SessionDriver
+from windlass.fleet.workers import BEATS, LEASE_SECONDS, beat, new_worker, remove_worker
 from windlass.store.base import Store
+from windlass.store.transaction import on_snapshot
+from windlass.store.wishes import Wish
 
 SLOTS: Final = 20  # sessions that a worker drives at once
 GRACE_SECONDS: Final = 20.0  # for runs to park when a worker ends; below every lease
@@ -39,13 +42,22 @@ class Worker:
         slots: int = SLOTS,
         queues: Sequence[str] = (),
         limits: FleetLimits = NO_LIMITS,
+        lease: float = LEASE_SECONDS,
     ) -> None:
         self._environment, self._store, self.engine = environment, store, engine
         self._slots = slots
-        self._agents: dict[str, FleetAgent] = {}
+        self._agents: dict[str, FleetAgent | SessionDriver] = {}
         self._queues: list[str] = list(queues)
-        self._row = new_worker(engine.name, queues, slots)
-        self.driver = Driver(environment, store, self._agents, self._row.id, limits)
+        self._row = new_worker(engine.name, queues, slots, lease)
+        self.driver = Driver(
+            environment,
+            store,
+            self._agents,
+            self._row.id,
+            limits,
+            exclusive=engine.exclusive,
+        )
+        self.driver.on_hand_over = self._hand_over
         self._beating: asyncio.Task[None] | None = None
 
     @property
@@ -53,7 +65,7 @@ class Worker:
         """Its name in the store."""
         return self._row.id
 
-    def add_agent(self, agent: FleetAgent, queue: str | None = None) -> None:
+    def add_agent(self, agent: FleetAgent | SessionDriver, queue: str | None = None) -> None:
         """Serve an agent from now on, and its queue or another one."""
         name = name_agent(agent)
         # A name without a version, as in the action of a trigger, is that of version 1.
@@ -71,6 +83,7 @@ class Worker:
 
     async def serve(self) -> None:
         """Drive sessions until `stop`. An engine that fails is started again, with a pause."""
+        self.driver.open()
         self._beating = asyncio.get_running_loop().create_task(self._beat())
         failures = 0
         try:
@@ -106,12 +119,21 @@ class Worker:
             log.info("the worker stays on record: %s", error_text(error))
         return True
 
+    async def _hand_over(self, wish: Wish) -> None:
+        """Wake a session for another worker; if that fails, a sweep finds it."""
+        try:
+            await self.engine.wake(wish.session, queue=wish.queue, priority=wish.priority)
+        except StoreError as error:
+            log.info("session %s waits for a sweep: %s", wish.session, error_text(error))
+
     async def _end_beat(self) -> None:
+        await self.driver.aclose()
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.wait({self._beating})
 
     async def _beat(self) -> None:
+        silent = False  # an outage is logged once
         while True:
             standby = isinstance(self.engine, LocalFleet) and not self.engine.is_driver
             state = self._row.state
@@ -119,7 +141,10 @@ class Worker:
                 state = "standby" if standby else "serving"
             row = msgspec.structs.replace(self._row, queues=tuple(self._queues), state=state)
             try:
-                await self._store.commit(lambda tx, row=row: beat(tx, row))
+                await self._store.commit(on_snapshot(lambda tx, row=row: beat(tx, row)))
+                silent = False
             except StoreError as error:
-                log.warning("this worker cannot say that it is there: %s", error_text(error))
-            await seams.sleep(BEAT_SECONDS)
+                if not silent:
+                    log.warning("this worker cannot say that it is there: %s", error_text(error))
+                silent = True
+            await seams.sleep(self._row.lease / BEATS)

@@ -16,7 +16,7 @@ from windlass.store.wishes import Transaction
 
 TABLE: Final = "windlass_workers"
 LEASE_SECONDS: Final = 30.0  # after which a worker that was not heard of is taken for lost
-BEAT_SECONDS: Final = 10.0
+BEATS: Final = 3  # heartbeats in a lease
 FORGET_SECONDS: Final = 86_400.0
 _OWN: Final = "/* windlass */"
 
@@ -32,14 +32,15 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     started_at: float
     seen_at: float
+    lease: float
     state: str  # standby, serving, draining
 
     def is_alive(self, now: float) -> bool:
         """Check whether it was heard of within its lease."""
-        return now - self.seen_at <= LEASE_SECONDS
+        return now - self.seen_at <= self.lease
 
 
-def new_worker(engine: str, queues: Sequence[str], slots: int) -> WorkerRow:
+def new_worker(engine: str, queues: Sequence[str], slots: int, lease: float) -> WorkerRow:
     """Describe a worker of this process."""
     host, pid, now = socket.gethostname(), os.getpid(), seams.now()
     return WorkerRow(
@@ -51,22 +52,24 @@ def new_worker(engine: str, queues: Sequence[str], slots: int) -> WorkerRow:
         slots=slots,
         started_at=now,
         seen_at=now,
+        lease=lease,
         state="serving",
     )
 
 
 def beat(tx: Transaction, worker: WorkerRow) -> None:
     """Put on record that a worker is there; forget those that were lost long ago."""
+    now = tx.read_clock()
     tx.keep(
-        f"INSERT INTO {TABLE} (id, engine, host, pid, queues, slots, started_at, seen_at, state)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+        f"INSERT INTO {TABLE} (id, engine, host, pid, queues, slots, started_at, seen_at, lease,"
+        " state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
         " queues = excluded.queues, seen_at = excluded.seen_at, state = excluded.state"
         f" {_OWN}",
         (worker.id, worker.engine, worker.host, worker.pid)
         + (msgspec.json.encode(worker.queues).decode(), worker.slots)
-        + (worker.started_at, seams.now(), worker.state),
+        + (worker.started_at, now, worker.lease, worker.state),
     )
-    tx.keep(f"DELETE FROM {TABLE} WHERE seen_at < ? {_OWN}", (seams.now() - FORGET_SECONDS,))
+    tx.keep(f"DELETE FROM {TABLE} WHERE seen_at < ? {_OWN}", (now - FORGET_SECONDS,))
 
 
 def remove_worker(tx: Transaction, worker_id: str) -> None:
@@ -86,17 +89,29 @@ def list_workers(tx: Transaction) -> list[WorkerRow]:
     return found
 
 
-async def is_lost(
-    store: Store, driven_by: str | None, worker: str, holder: SessionWriter | None
-) -> bool:
-    """Check whether a session is held by the worker that drove it before, and that one is lost.
+def drives_now(tx: Transaction, worker_id: str | None) -> bool:
+    """Check whether a worker is on record and was heard of within its lease."""
+    if worker_id is None:
+        return False
+    row = tx.keep(
+        f"SELECT 1 FROM {TABLE} WHERE id = ? AND seen_at + lease >= ? {_OWN}",
+        (worker_id, tx.read_clock()),
+    )
+    return row.fetchone() is not None
 
-    A session that somebody runs by hand is held by another process, and is left to it.
+
+async def is_lost(store: Store, worker: str, holder: SessionWriter | None) -> bool:
+    """Check whether a session is held by a worker other than this one, and that one is lost.
+
+    The holder is compared with the workers on record, and not with who was to drive the session: that
+    may have been somebody since who found it held. A session that somebody runs by hand is held by
+    a process without a worker, and is left to it.
     """
-    if driven_by is None or driven_by == worker or holder is None:
+    if holder is None:
         return False
-    host, pid, _name = driven_by.split("/", 2)
-    if (holder.host, str(holder.pid)) != (host, pid):
+    known, now = await store.consult(lambda tx: (list_workers(tx), tx.read_clock()))
+    same = [one for one in known if (one.host, one.pid) == (holder.host, holder.pid)]
+    if any(one.id == worker or one.is_alive(now) for one in same):
         return False
-    known = await store.consult(list_workers)
-    return not any(one.id == driven_by and one.is_alive(seams.now()) for one in known)
+    # A process that begins later may have the id of one that is gone.
+    return any(holder.since - one.seen_at <= one.lease for one in same)

@@ -333,7 +333,7 @@ def _limit_error(limit: str, allowed: float) -> BudgetExceeded:
 async def _call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult[Any]:
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
     who, started = prepared.who, seams.monotonic()
-    ledger = build_call_ledger(model, prepared.budget)
+    ledger = build_call_ledger(model, prepared.budget, who.caller)
     most = None if prepared.budget is None else prepared.budget.iterations
     if most == 0:
         raise _limit_error("iterations", most)

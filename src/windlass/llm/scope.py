@@ -63,7 +63,7 @@ class SingleCall(ModelCallScope):
     def __init__(
         self, environment: Environment, model: Model, who: Who, ledger: Ledger | None = None
     ) -> None:
-        super().__init__(ledger or environment.ledger)
+        super().__init__(ledger or environment.ledger_for(who.caller))
         self.environment, self.model, self.who = environment, model, who
         self.tenant, self.redactor = who.caller.tenant, environment.redactor
         self.around = _find_spans(environment)
@@ -254,13 +254,13 @@ class BookedModel(Holding):
         return response
 
 
-def build_call_ledger(model: Model, budget: Budget | None) -> Ledger | None:
+def build_call_ledger(model: Model, budget: Budget | None, caller: Caller) -> Ledger | None:
     """Build the ledger of a call with a budget of its own, below that of the environment."""
     if budget is None:
         return None
     if budget.usd is not None:
         require_price(model)
-    return Ledger(budget, current_environment().ledger)
+    return Ledger(budget, current_environment().ledger_for(caller))
 
 
 async def ask_once(

@@ -234,13 +234,15 @@ async def execute(
     `task` is the run's own, where that makes the call; else it is made in a task of its own.
     """
     call, tool, calls = ready.call, ready.tool, run.calls
-    call_id, decided = call.id, call.arguments
-    session_id, run_id, attempt = run.session_id, run.run_id, ready.attempt
+    call_id, decided, attempt = call.id, call.arguments, ready.attempt
     context: ToolContext[Any] = ToolContext(
-        run.deps, run.caller, session_id, run_id, call_id, tool.name, run, attempt, decided
+        run.deps, run.caller, run.session_id, run.run_id, call_id, tool.name, run, attempt, decided
     )
     # what stands around a tool gets a copy, so that a change in place is seen as one
     arguments = decided if type(tool).call is Tool.call else own(decided)
+    if seams.watched:
+        seams.point("tool.before_call")
+    started = seams.monotonic()
     seconds = tool.timeout
     if seconds is None:
         seconds = run.plan.tool_timeout
@@ -248,12 +250,9 @@ async def execute(
     if seconds is not None:
         deadline = calls.timer
         if task is not None and deadline is not None:
-            deadline.begin(seconds)
+            deadline.begin(seconds, started)
         else:
-            deadline = _limit_time(run, seconds, task)
-    if seams.watched:
-        seams.point("tool.before_call")
-    started = seams.monotonic()
+            deadline = _limit_time(run, seconds, started, task)
     if tool.transactional:
         calls.start_times[call_id] = started
     try:
@@ -291,14 +290,16 @@ def _from_host(run: Run, call: ToolCall) -> ToolResult:
 # --------------------------------------------------------------------------- time limits
 
 
-def _limit_time(run: Run, seconds: float, own: asyncio.Task[Any] | None) -> Deadline | Timer:
+def _limit_time(
+    run: Run, seconds: float, started: float, own: asyncio.Task[Any] | None
+) -> Deadline | Timer:
     """Begin the time limit of a call in a task of its own, or of the first in the run's."""
     if own is None:
         task = asyncio.current_task()
         assert task is not None
         return Deadline(run.host.loop, task, seconds)
     timer = run.calls.timer = CallTimer(run.host.loop, own)
-    timer.begin(seconds)
+    timer.begin(seconds, started)
     return timer
 
 
@@ -331,18 +332,17 @@ class CallTimer(Deadline):
     time when it rings, and rings again later if a newer call is still within its limit.
     """
 
-    __slots__ = ("_loop", "_now", "_rings_at", "_until")
+    __slots__ = ("_loop", "_rings_at", "_until")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
         self.task, self.seconds, self.missed = task, 0.0, False
-        self._loop, self._now, self._until, self._rings_at = loop, loop.time, 0.0, inf
+        self._loop, self._until, self._rings_at = loop, 0.0, inf
         self._timer = None
 
-    def begin(self, seconds: float) -> None:
+    def begin(self, seconds: float, started: float) -> None:
         """Begin the limit of a call that starts."""
         self.seconds, self.missed = seconds, False
-        now = self._now
-        self._until = until = now() + seconds
+        self._until = until = started + seconds
         if until < self._rings_at:
             self._ring_at(until)
 
@@ -356,13 +356,14 @@ class CallTimer(Deadline):
 
     def _ring_at(self, time: float) -> None:
         super().cancel()
-        self._rings_at, self._timer = time, self._loop.call_at(time, self._ring)
+        left = time - seams.monotonic()
+        self._rings_at, self._timer = time, self._loop.call_later(left, self._ring)
 
     def _ring(self) -> None:
         self._rings_at, self._timer = inf, None
         if not self._until:
             return
-        if self._loop.time() >= self._until:
+        if seams.monotonic() >= self._until:
             self._miss()
         else:
             self._ring_at(self._until)
@@ -375,7 +376,8 @@ def settle(
     run: Run, turn: Turn, call: ToolCall, result: ToolResult, *, recorded: bool = False
 ) -> None:
     """Record the result of a call, and show it to observers."""
-    call_id, name, calls, record = call.id, call.name, run.calls, run.record
+    call_id, name = call.id, call.name
+    calls, record = run.calls, run.record
     if result.id != call_id or result.name != name:
         result = msgspec.structs.replace(result, id=call_id, name=name)
     if run.redactor is not None:
@@ -524,7 +526,8 @@ def answer(run: Run, turn: Turn) -> None:
     """Add the results to the view as one tool message, then the messages held back."""
     if not turn.open:
         return
-    shown, results, view, record = turn.shown, turn.results, run.view, run.record
+    shown, results = turn.shown, turn.results
+    view, record = run.view, run.record
     ids: tuple[str, ...] = ()
     blocks: tuple[ToolResult, ...] = ()
     changed: dict[str, ToolResult] | None = None

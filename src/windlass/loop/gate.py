@@ -41,16 +41,17 @@ def open_gate(run: Run, turn: Turn) -> bool:
 
     True: all are decided, and `gate` has nothing to do.
     """
-    calls, ready, results = turn.calls, turn.ready, turn.results
+    plan, calls = run.plan, turn.calls
+    ready, results = turn.ready, turn.results
     if run.emit is not silent:
         for call in calls:
             if call.id not in results:
                 run.emit(ToolCallUpdate(call.id, "pending"))
-    if len(calls) > run.plan.max_calls_per_reply:
-        _refuse_excess_calls(run, turn, run.plan.max_calls_per_reply)
+    if len(calls) > plan.max_calls_per_reply:
+        _refuse_excess_calls(run, turn, plan.max_calls_per_reply)
     if turn.foreseen is not None or run.calls.questions:
         return False
-    asking = run.plan.moments.before_tool
+    asking = plan.moments.before_tool
     for call in calls:
         call_id = call.id
         if call_id in ready or call_id in results:

@@ -99,14 +99,13 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     """Take one turn from where it stands to its verdict."""
     journal, moments = run.journal, run.plan.moments
     if at is _OPEN:
-        verdict = None
-        if moments.before_turn or journal.mail:
-            verdict = await _may_open(run)
+        verdict = await _may_open(run) if moments.before_turn or journal.mail else None
         if verdict is not None or (verdict := _open(run)) is not None:
             return verdict
-    elif at is _ASK and (verdict := _out_of_budget(run)) is not None:
-        return verdict
-    if at is _OPEN or at is _ASK:
+        await _ask(run)
+    elif at is _ASK:
+        if (verdict := _out_of_budget(run)) is not None:
+            return verdict
         await _ask(run)
     turn = run.turn
     assert turn is not None
@@ -126,7 +125,9 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     if finish is None:
         verdict = await _vote(run, turn) if moments.after_turn else None
         if verdict is None:  # nobody spoke: go on after calls, else finish
-            verdict = _GO_ON if turn.calls or turn.stop_reason == "pause_turn" else _NATURAL
+            if turn.calls or turn.stop_reason == "pause_turn":
+                return _record_verdict(run, turn, _GO_ON)
+            verdict = _NATURAL
         if type(verdict) is Suspend:
             return _park(run, verdict, "end", turn)
         if type(verdict) is not Finish:
@@ -206,10 +207,12 @@ async def _ask_eagerly(run: Run) -> None:
 
 async def _request_turn(run: Run, emit: Emit) -> Turn:
     """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
-    view = run.view
-    due = len(view.reminders)  # what is said from here on is for the next request
-    tail = tuple([one.message for one in view.reminders]) if due else ()
-    mended = 0
+    view, mended = run.view, 0
+    due: int = 0
+    tail: tuple[Message, ...] = ()
+    if view.reminders:
+        due = len(view.reminders)  # what is said from here on is for the next request
+        tail = tuple([one.message for one in view.reminders])
     while True:
         strand = view.strand
         request = Request(View(strand, len(strand.items)), view.frame, tail)
@@ -329,17 +332,8 @@ async def _close_turn(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
 
 def _record_verdict(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
     """Record the verdict on a turn whose calls are answered."""
-    record, status = run.record, None
-    match verdict:
-        case KeepGoing():
-            name = "keep_going"
-        case Finish():
-            name, status = "finish", verdict.status
-        case Suspend():
-            name = "suspend"
-        case Stop():
-            name, status = "stop", verdict.status
-    record(IterationEnd(turn.number, name, verdict.reason, status))
+    record = run.record
+    record(IterationEnd(turn.number, verdict.word, verdict.reason, verdict.status))
     return verdict
 
 

@@ -10,7 +10,7 @@ estimates is held back for those that run beside others, so that they do not all
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -96,6 +96,7 @@ class Reserve:
         "limit",
         "max_tokens",
         "output_tokens",
+        "paced",
         "usd",
     )
 
@@ -105,11 +106,36 @@ class Reserve:
         self.kind = ""  # which model is asked: errors of estimates are learned for each
         self.max_tokens: int | None = None  # the reply's limit, where it had to be lowered
         self.limit: str | None = None  # by which limit
+        self.paced = 0  # tokens with which it counts for a rate
 
     @property
     def tokens(self) -> int:
         """The estimated prompt and the longest reply."""
         return self.input_tokens + self.output_tokens
+
+
+class Allotment(Protocol):
+    """What this process may spend of a limit that others spend from too, by the store."""
+
+    def reached(self) -> ReachedLimit | None:
+        """Return the limit that is spent in all processes together, if it is known to be."""
+        ...
+
+    async def reserve(self, ledger: Ledger, tokens: int, usd: float) -> None:
+        """Hold more in the store, if what is held has no room for so much; set what is left."""
+        ...
+
+    async def pace(self, tokens: int) -> int:
+        """Wait until one more request of so many tokens keeps the rate; the tokens it counts with."""
+        ...
+
+    def correct(self, reserve: Reserve, tokens: int) -> None:
+        """Count a request for the rate with the tokens that it really used."""
+        ...
+
+    def owe(self, tokens: int, usd: float) -> None:
+        """Hold what was spent until it is on the books of the store; then less than nothing."""
+        ...
 
 
 class Ledger:
@@ -122,6 +148,8 @@ class Ledger:
         "_held_usd",
         "_open",
         "_waiting",
+        "allotment",
+        "allotted",
         "calls",
         "input_tokens",
         "iterations",
@@ -151,6 +179,8 @@ class Ledger:
         self.seconds = 0.0  # that earlier drives of the run were at work
         self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
         self.period: Period | None = None  # where what is on the books of a store counts
+        self.allotment: Allotment | None = None  # where other processes spend from its limits too
+        self.allotted = False  # at the root: a ledger below has an allotment
         self._held_tokens, self._held_usd = 0, 0.0
         self._open = 0  # calls that hold something
         # of estimates, the worst so far for each kind of call; None while the first is under way
@@ -214,9 +244,12 @@ class Ledger:
                 ledger.period.turn_over(ledger)
             share = 1.0 if closing else 1.0 - ledger.kept_back
             tokens, usd = ledger.limits.tokens, ledger.limits.usd
-            if tokens is not None and ledger.tokens >= tokens * share:
+            if ledger.allotment is not None:
+                if spent := ledger.allotment.reached():
+                    return spent
+            elif tokens is not None and ledger.tokens >= tokens * share:
                 return ReachedLimit("tokens", tokens, ledger.tokens)
-            if usd is not None and ledger.usd >= usd * share:
+            elif usd is not None and ledger.usd >= usd * share:
                 return ReachedLimit("usd", usd, ledger.usd)
             ledger = ledger.parent
         return None
@@ -227,12 +260,41 @@ class Ledger:
         while ledger is not None:
             share = 1.0 - ledger.kept_back
             tokens, usd = ledger.limits.tokens, ledger.limits.usd
-            if tokens is not None and ledger.tokens > tokens * share:
+            if ledger.allotment is not None:
+                if spent := ledger.allotment.reached():
+                    return spent
+            elif tokens is not None and ledger.tokens > tokens * share:
                 return ReachedLimit("tokens", tokens, ledger.tokens)
-            if usd is not None and ledger.usd > usd * share:
+            elif usd is not None and ledger.usd > usd * share:
                 return ReachedLimit("usd", usd, ledger.usd)
             ledger = ledger.parent
         return None
+
+    def find_allotment(self) -> Allotment | None:
+        """Return the allotment here or above."""
+        ledger: Ledger | None = self if self.root.allotted else None
+        while ledger is not None and ledger.allotment is None:
+            ledger = ledger.parent
+        return None if ledger is None else ledger.allotment
+
+    def share(self, budget: Budget, allotment: Allotment) -> None:
+        """Spend from limits that other processes spend from too."""
+        self.limits, self.allotment = budget, allotment
+        self.spends = self.root.limited = self.root.allotted = True
+
+    @property
+    def left(self) -> tuple[float, float]:
+        """Tokens and dollars that are neither spent nor held; endless without a limit."""
+        tokens, usd = self.limits.tokens, self.limits.usd
+        return (
+            _ENDLESS if tokens is None else tokens - self.tokens - self._held_tokens,
+            _ENDLESS if usd is None else usd - self.usd - self._held_usd,
+        )
+
+    @property
+    def held(self) -> tuple[int, float]:
+        """Tokens and dollars that calls under way hold."""
+        return self._held_tokens, self._held_usd
 
     def standing(self, limit: str) -> ReachedLimit:
         """Return how the nearest limit of this name stands, here or above."""
@@ -272,6 +334,8 @@ class Ledger:
         while True:
             if period is not None:
                 await period.refresh(self.root)
+            if self.root.allotted:
+                await self._reserve_above(whole)
             if spent := self.reached_limit(closing=closing):
                 return spent
             ledger = self._in_the_way(whole, kind, wait)
@@ -305,6 +369,14 @@ class Ledger:
             reserve.limit, reserve.max_tokens = limit, room
         self._hold(reserve)
         return reserve
+
+    async def _reserve_above(self, whole: Reserve) -> None:
+        """Let allotments above hold enough for a call, as far as others leave it."""
+        ledger: Ledger | None = self
+        while ledger is not None:
+            if ledger.allotment is not None:
+                await ledger.allotment.reserve(ledger, whole.tokens, whole.usd)
+            ledger = ledger.parent
 
     def settle(self, reserve: Reserve | None, tokens: int, usd: float) -> None:
         """Replace what was held back by what was really used."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextvars import ContextVar
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from windlass import seams
 from windlass.errors import (
     ModelError,
     StaleWriter,
@@ -30,6 +31,28 @@ from windlass.loop.run import Run
 from windlass.loop.sinks import log
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend, Verdict
 from windlass.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from windlass.store.wishes import Claim
+
+
+class Settlement(Protocol):
+    """What is to be stored with the begin and the end of a session's run, such as who waits for it."""
+
+    session: str
+    claim: Claim | None  # to be stored when the session is opened; None once it is
+
+    def build_body(self, request_id: str | None) -> Callable[[Any], bool]:
+        """Return the body for the transaction of the end."""
+        ...
+
+    def note(self, more: bool) -> None:
+        """Hear what the body has returned, once it is stored."""
+        ...
+
+
+#: Of the run that a fleet drives. Runs of other sessions, such as those of children, take no notice.
+settlement: ContextVar[Settlement | None] = ContextVar("windlass_settlement", default=None)
 
 _log = logging.getLogger("windlass.loop")
 _ENDED = "session %s: run %s ended as %s (%s) after %d turns%s"
@@ -105,6 +128,8 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
         journal.stays_held = bool(calls.threads or calls.lingering)
         if isinstance(verdict, Suspend) and verdict.conditions:
             await _arm(run, verdict.conditions)
+        else:
+            await _settle(run, outcome)
         journal.flush()
         if not journal.immediate:
             await journal.durable()
@@ -115,13 +140,30 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     return outcome
 
 
+async def _settle(run: Run, outcome: Outcome) -> None:
+    """Store what goes with the end of the run: both, or neither."""
+    found = settlement.get()
+    if found is None or found.session != run.session_id:
+        return
+    if outcome.status in ("suspended", "cancelling"):  # it has not ended
+        return
+    try:
+        found.note(await run.journal.commit(found.build_body(run.request_id), lambda _: ()))
+    except StoreError:
+        raise
+    except Exception:  # whoever drives the run settles it afterwards
+        log.exception("the wish of session %s is not settled yet", run.session_id)
+
+
 async def _arm(run: Run, conditions: JsonObject) -> None:
     """Store what wakes the session, together with the end of its run: both, or neither."""
     # Zones and calendars are loaded by the first run that waits for a condition.
     arming = import_module("windlass.store.armed_conditions")
     if run.redactor is not None:
         conditions = run.redactor.value(conditions)
-    body = arming.build_arming(run.session_id, conditions, seams.now(), run.caller.tenant)
+    body = arming.build_arming(
+        run.session_id, conditions, run.store.read_clock(), run.caller.tenant
+    )
     if body is None:
         return
     try:

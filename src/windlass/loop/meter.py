@@ -106,6 +106,7 @@ class CallMeter:
     _place: ReservedCall | None = None  # of its row on the books of a period
     _open = False  # the row holds something for a request
     _holders: tuple[CallMeter, ...] = ()  # the meters of the call that have such a row
+    _owed: tuple[int, float] = NOTHING  # spent of an allotment, and not on the books yet
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -155,10 +156,16 @@ class CallMeter:
         reserve: Reserve | None = None
         if self.ledger.metered:
             limit = request.frame.settings.max_tokens
-            held = await self._hold_back(model, self.estimate(request), limit or self.output)
+            inputs, output = self.estimate(request), limit or self.output
+            allotment, paced = self.ledger.find_allotment(), 0
+            if allotment is not None:
+                (self._parent or self).stores_rows = True
+                paced = await allotment.pace(inputs + output)
+            held = await self._hold_back(model, inputs, output)
             if isinstance(held, ReachedLimit):
                 raise OutOfBudget(held)
             reserve, request = held, limit_reply(request, held)
+            reserve.paced = paced
             self._asked = (limit, held.max_tokens)
         self.attempt = Attempt(model, request, reserve, seams.monotonic())
         if reserve is not None:
@@ -262,6 +269,23 @@ class CallMeter:
             if period is not None:
                 one._close(period)
 
+        owed, self._owed = self._owed, NOTHING
+        allotment = None if owed is NOTHING else self.ledger.find_allotment()
+        if allotment is not None:
+            allotment.owe(-owed[0], -owed[1])
+
+    def _pay(self, reserve: Reserve | None, tokens: int, usd: float) -> None:
+        """Settle what a request has used; an allotment holds it until it is on the books."""
+        self.ledger.settle(reserve, tokens, usd)
+        allotment = self.ledger.find_allotment() if self.ledger.root.allotted else None
+        if allotment is None:
+            return
+        if reserve is not None:
+            allotment.correct(reserve, tokens)
+        main = self._parent or self
+        main._owed = (main._owed[0] + tokens, main._owed[1] + usd)
+        allotment.owe(tokens, usd)
+
     def _close(self, period: Period) -> None:
         if self._open:
             self._open = False
@@ -309,7 +333,7 @@ class CallMeter:
         attempt, self.attempt = self.attempt, None
         usage = aside.response.usage
         tokens = usage.input_tokens + usage.output_tokens
-        self.ledger.settle(None if attempt is None else attempt.reserve, tokens, aside.cost_usd)
+        self._pay(None if attempt is None else attempt.reserve, tokens, aside.cost_usd)
         main = self._parent or self
         main._settled = (main._settled[0] + tokens, main._settled[1] + aside.cost_usd)
         main._kept = (*main._kept, aside)
@@ -321,7 +345,7 @@ class CallMeter:
         reserve, self.attempt = self.reserve, None
         usage = fill_usage(model, request, response).usage
         cost, tokens = cost_of(model, usage) or 0.0, usage.input_tokens + usage.output_tokens
-        self.ledger.settle(reserve, tokens, cost)
+        self._pay(reserve, tokens, cost)
         self._carried = (self._carried[0] + usage, self._carried[1] + cost)
         self._settled = (self._settled[0] + tokens, self._settled[1] + cost)
         self._release(model, tokens, cost)
@@ -361,7 +385,7 @@ class CallMeter:
         if self._settled is not NOTHING:
             before, paid = self._settled
             tokens, usd = tokens - before, usd - paid
-        self.ledger.settle(reserve, tokens, usd)
+        self._pay(reserve, tokens, usd)
         return cost
 
     def give_up(self, error: BaseException, model: Model) -> FailedRequest | None:
@@ -391,12 +415,12 @@ class CallMeter:
         if attempt is None:
             return
         if attempt.reply is None:
-            self.ledger.settle(attempt.reserve, 0, 0.0)
+            self._pay(attempt.reserve, 0, 0.0)
             self._release(attempt.model)
             return
         reply = fill_usage(attempt.model, attempt.request, attempt.reply)
         cost, usage = _cost(attempt, reply.usage), reply.usage
-        self.ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
+        self._pay(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
         took = (seams.monotonic() - attempt.started) * 1000
         self.book(Aside(FAILED, reply, cost, took))
         self._release(attempt.model)
@@ -407,7 +431,7 @@ class CallMeter:
             return None
         usage = self._usage_of_failure(attempt, error)
         cost = _cost(attempt, usage)
-        self.ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
+        self._pay(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
         took = (seams.monotonic() - attempt.started) * 1000
         return FailedRequest(attempt.model, error, usage, cost, took, self._purpose)
 

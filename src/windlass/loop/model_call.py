@@ -249,7 +249,8 @@ class RunCall(ModelCallScope):
     _replaced = False  # its row has taken what was held for it off the books
 
     def __init__(self, run: CallingRun, request: Request, *, closing: bool = False) -> None:
-        self.run, self.request, self.ledger = run, request, run.ledger
+        ledger = run.ledger
+        self.run, self.request, self.ledger = run, request, ledger
         self.ids = run.calls.ids
         if closing:
             self.closing = True
@@ -259,7 +260,7 @@ class RunCall(ModelCallScope):
             self.tenant = run.caller.tenant
         if run.redactor is not None:
             self.redactor = run.redactor
-        if run.ledger.root.period is not None:
+        if ledger.root.period is not None:
             self.names = {
                 "session": run.journal.session_id,
                 "tenant": run.caller.tenant,
@@ -419,8 +420,12 @@ class RunCall(ModelCallScope):
     ) -> None:
         """Record the answer, with what rebuilds the request from the journal."""
         run, sent = self.run, request.messages
-        view, record, rewritten, same = run.view, run.record, None, 0
-        if type(sent) is not View or sent.strand is not view.strand:
+        view, record = run.view, run.record
+        rewritten, same = None, 0
+        if type(sent) is View and sent.strand is view.strand:
+            size = sent.size
+        else:
+            size = len(sent)
             same = 0 if purpose is not None else _count_same(view.rewritten, sent)
             rewritten = tuple(sent[same:])
         record(
@@ -430,7 +435,7 @@ class RunCall(ModelCallScope):
                 response.stop_reason,
                 response.provider or model.provider,
                 response.model or model.name,
-                len(sent),
+                size,
                 view.frame_digest,
                 purpose,
                 request.tail,
@@ -450,8 +455,9 @@ class RunCall(ModelCallScope):
             run.journal.flush()  # on its way before others can spend what it left
         if rewritten is not None and purpose is None:
             view.rewritten = sent
-        for note in response.notes:
-            run.note(note)
+        if response.notes:
+            for note in response.notes:
+                run.note(note)
 
     def record_failure(
         self, model: Model, error: BaseException, purpose: str | None, duration_ms: float

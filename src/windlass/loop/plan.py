@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 RESUME_ATTEMPTS = 5
 MAX_CALLS_PER_REPLY = 128
 BUDGET = "budget"  # in a run's metadata: the limits that it was given
+
+
+#: Where a run finds the MCP servers that were held for it before it began, in its cache.
+HELD_SERVERS: Final = "held_servers"
 
 
 class Plan:
@@ -50,6 +54,7 @@ class Plan:
         "name",
         "policies",
         "relocate",
+        "servers",
         "reply_tokens",
         "resume_attempts",
         "role",
@@ -91,6 +96,7 @@ class Plan:
         self.policies = tuple(policies)
         # completes the plan once servers have said which tools they have; mostly there is none
         self.connect: Callable[[Any], Awaitable[Plan]] | None = None
+        self.servers: tuple[Any, ...] = ()  # those that `connect` holds for the run
         self.inherited: tuple[Policy[Any], ...] = ()  # those of its policies that are of a parent
         # returns the plan for the workspace of a session; None for agents that use none
         self.relocate: Callable[[Plan, Sequence[JournalEntry]], Plan] | None = None
@@ -122,7 +128,7 @@ class Plan:
         other.withheld, other.workspace = self.withheld, self.workspace
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
         other.inherited, other.connect = self.inherited, self.connect
-        other.relocate = self.relocate
+        other.relocate, other.servers = self.relocate, self.servers
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
         other.resume_attempts = self.resume_attempts
@@ -130,6 +136,10 @@ class Plan:
         other.tools, other.eager, other.reply_tokens = self.tools, self.eager, self.reply_tokens
         other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
         return other
+
+    def follow(self, entries: Sequence[JournalEntry]) -> Plan:
+        """Return the plan for the workspace of a session; the same where it uses none."""
+        return self if self.relocate is None else self.relocate(self, entries)
 
     def under(self, parent: Run) -> Plan:
         """Return the plan for a run that `parent` hands work to: what binds that one binds it."""

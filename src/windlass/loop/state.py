@@ -31,7 +31,7 @@ class Timer(Protocol):
     seconds: float
     missed: bool  # the limit has passed, and the task was cancelled
 
-    def begin(self, seconds: float) -> None:
+    def begin(self, seconds: float, started: float) -> None:
         """Begin the limit of a call that starts."""
         ...
 
@@ -131,3 +131,4 @@ class HostState(msgspec.Struct, eq=False):
     conversation_id: str | None = None
     elapsed: float = 0.0  # seconds that the run has taken, once it is over
     took_over: bool = False  # from a writer that was alive: its children's sessions too
+    keeps_waiting: bool = False  # children that wait for a condition stay parked until it holds

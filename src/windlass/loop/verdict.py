@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,7 @@ class _Recorded(msgspec.Struct, frozen=True):
 class Stop(_Recorded, frozen=True):
     """End the run now, whatever other policies say: `Stop("stuck", "max_nudges")`."""
 
+    word: ClassVar[Literal["stop"]] = "stop"  # on record
     status: str
     reason: str | None = None
     error: JsonObject | None = None
@@ -45,6 +46,8 @@ class Stop(_Recorded, frozen=True):
 class Suspend(_Recorded, frozen=True):
     """Park the run until somebody answers: `Suspend("waiting for Ann")`."""
 
+    word: ClassVar[Literal["suspend"]] = "suspend"
+    status: ClassVar[None] = None  # no end
     reason: str
     conditions: JsonObject | None = None
     initiator: str = "self"
@@ -90,6 +93,8 @@ class KeepGoing(_Recorded, frozen=True):
     `drop=True` at `after_reply` removes the reply from the view.
     """
 
+    word: ClassVar[Literal["keep_going"]] = "keep_going"
+    status: ClassVar[None] = None  # no end
     reason: str | None = None
     drop: bool = False
 
@@ -97,6 +102,7 @@ class KeepGoing(_Recorded, frozen=True):
 class Finish(_Recorded, frozen=True):
     """Propose the end of the run: `Finish("all tests pass")`; policies may still object."""
 
+    word: ClassVar[Literal["finish"]] = "finish"
     reason: str = "natural"
     status: str = "done"
 

@@ -26,7 +26,7 @@ class AgentTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     await_resumption: bool | UnsetType = UNSET
     """Whether the model is offered the tool `agent_await_resumption`, which suspends the run.
 
-    None: loops with tools offer it, agents do not.
+    None: loops offer it, agents do not.
     """
     budget: JsonObject | UnsetType = UNSET
     """Limits on turns, tokens, dollars and seconds."""

@@ -57,7 +57,7 @@ class ResumptionOptions(OptionGroup, frozen=True, kw_only=True):
     await_resumption: Annotated[bool | None, Option(optional(boolean))] = None
     """Whether the model is offered the tool `agent_await_resumption`, which suspends the run.
 
-    None: loops with tools offer it, agents do not.
+    None: loops offer it, agents do not.
     """
 
 
@@ -71,16 +71,14 @@ def may_suspend(values: Values, door: str) -> bool:
     )
 
 
-def may_offer(values: Values, mode: Mode, model: Model, answer: object) -> bool:
+def may_offer(mode: Mode, model: Model, answer: object) -> bool:
     """Return whether the model is offered the tool, where a call of it suspends.
 
-    A loop without tools is offered none for this alone, unless it asks for it: its requests stay as
-    they are. Neither the way in which tools are called nor how an answer is read changes for it.
+    A loop without tools stays one: neither the way in which tools are called nor how an answer is
+    read changes for it. So a model that calls tools in its text, and one that must answer in a form,
+    are not offered it there.
     """
-    if mode != "none":
-        return True
-    wanted = ResumptionOptions.read(values).await_resumption
-    return wanted is True and model.native_tools and answer is None
+    return mode != "none" or (model.native_tools and answer is None)
 
 
 def offer_beside(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property, wraps
+from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from windlass.agents.agent import Agent
 from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, nearest
 from windlass.fleet.handle import RunHandle
+from windlass.fleet.limits import FleetLimits
 from windlass.fleet.request import FleetAgent
 from windlass.fleet.service import FleetService
 from windlass.fleet.worker import Worker
@@ -55,7 +57,9 @@ class Runtime(Environment):
 
     @cached_property
     def _fleet(self) -> FleetService:
-        return FleetService(self, self.fleet)
+        # What drives workers is loaded with the first fleet.
+        workers = import_module("windlass.workers.fleet")
+        return FleetService(self, self.fleet, workers.build_worker_agents)
 
     async def submit(
         self,
@@ -114,26 +118,35 @@ class Runtime(Environment):
         *agents: FleetAgent,
         slots: int = 20,
         queues: tuple[str, ...] = (),
-        limits: Mapping[str, Mapping[str, int]] | None = None,
+        limits: FleetLimits | Mapping[str, Mapping[str, object]] | None = None,
         grace: float = 20.0,
+        lease: float = 30.0,
     ) -> None:
         """Drive submitted runs of these agents in this process, until the task is cancelled.
 
-        At most `slots` at once. `queues` are further queues to serve. `limits` are runs at once over
-        all workers: `{"tenants": {"*": 5}, "queues": {"refunds@1": 2}, "models": {…}}`. When it is
-        cancelled, running turns end and the runs are handed over, within `grace` seconds.
+        At most `slots` at once. `queues` are further queues to serve. `limits` hold over all
+        workers: runs at once (`{"tenants": {"*": 5}, "queues": {"refunds@1": 2}, "models": {…}}`),
+        `"budgets": {"acme": {"usd": 20, "per": "day"}}` and
+        `"rates": {"*": {"requests_per_minute": 60, "tokens_per_minute": 90_000}}`. When it is
+        cancelled, running turns end and the runs are handed over, within `grace` seconds. A worker
+        that was not heard of for `lease` seconds is taken for lost: others go on with its runs.
         """
-        await self._fleet.serve(agents, slots=slots, queues=queues, limits=limits, grace=grace)
+        await self._fleet.serve(
+            agents, slots=slots, queues=queues, limits=limits, grace=grace, lease=lease
+        )
 
     def build_worker(
         self,
         *agents: FleetAgent,
         slots: int = 20,
         queues: tuple[str, ...] = (),
-        limits: Mapping[str, Mapping[str, int]] | None = None,
+        limits: FleetLimits | Mapping[str, Mapping[str, object]] | None = None,
+        lease: float = 30.0,
     ) -> Worker:
         """Return a worker for these agents; you call `serve` and `stop` of it."""
-        return self._fleet.build_worker(agents, slots=slots, queues=queues, limits=limits)
+        return self._fleet.build_worker(
+            agents, slots=slots, queues=queues, limits=limits, lease=lease
+        )
 
     async def aclose(self) -> None:
         """Hand over what runs in the background, then close the store and the threads."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from windlass.conditions.error import InvalidCondition
 from windlass.conditions.files import describe_files, resolve_paths
@@ -21,13 +20,12 @@ from windlass.store.trigger_rows import (
     TriggerRow,
     arm_conditions,
     disarm_conditions,
+    is_watched,
     name_condition,
 )
 from windlass.store.wishes import Transaction
 
 log = logging.getLogger("windlass.triggers")
-#: Conditions with none of these say what a run waits for, such as a sub-agent or a call of the host.
-_WATCHED: Final = frozenset(("trigger", "timeout", "on_event"))
 
 
 def build_arming(
@@ -37,7 +35,7 @@ def build_arming(
 
     Conditions of a host's own making, which are not ours to watch, are left to it.
     """
-    if not _WATCHED.intersection(conditions):
+    if not is_watched(conditions):
         return None
     try:
         # what was in the future when the run asked for it may be past by now: it is due then

@@ -174,6 +174,13 @@ class Store(Protocol):
         """
         ...
 
+    def read_clock(self) -> float:
+        """Return the time in epoch seconds by which several processes plan together.
+
+        It is the time of the server, if there is one and it was asked, else of this machine.
+        """
+        ...
+
     async def read(self, session_id: str) -> list[JournalEntry]: ...
 
     async def rows(self, session_id: str) -> list[Row]: ...
@@ -248,10 +255,11 @@ class Store(Protocol):
         """
         ...
 
-    async def spent(self, since: float) -> tuple[int, float]:
+    async def spent(self, since: float, tenant: str | None = None) -> tuple[int, float]:
         """Return the tokens and dollars of the calls since this time (epoch seconds).
 
-        What is reserved for calls under way is not included.
+        With `tenant`, of its calls alone; `""` are calls without a tenant. What is reserved for
+        calls under way is not included.
         """
         ...
 

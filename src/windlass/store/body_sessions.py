@@ -15,31 +15,48 @@ from windlass.store import codec as written
 from windlass.store.base import InboxItem, InboxKind
 from windlass.store.memory_database import MemoryTx
 from windlass.store.postgres.schema import CHANNEL
-from windlass.store.wishes import WAKE, WAKING, Transaction
+from windlass.store.wishes import TABLE as WISHES
+from windlass.store.wishes import (
+    WAKE,
+    WAKE_TREE,
+    WAKING,
+    Transaction,
+    Wish,
+    read_wish,
+    to_wish,
+)
 
 _OWN = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
 
 
-def create_session(tx: Transaction, session_id: str, *, metadata: JsonObject | None = None) -> bool:
+def create_session(
+    tx: Transaction,
+    session_id: str,
+    *,
+    metadata: JsonObject | None = None,
+    parent_id: str | None = None,
+) -> bool:
     """Create an empty session that nobody holds; False if it exists."""
     check_identifier(session_id, "session_id")
-    opened = SessionOpened(session_id, FORMAT, None, None, None, metadata)
     if isinstance(tx, MemoryTx):
-        return tx.effects.create(opened)
-    known = tx.keep(f"SELECT 1 FROM windlass_sessions WHERE id = ? {_OWN}", (session_id,))
-    if known.fetchone() is not None:
-        return False
+        return tx.effects.create(session_id, metadata, parent_id)
+    root_id = None if parent_id is None else _find_root(tx, parent_id)
+    opened = SessionOpened(session_id, FORMAT, parent_id, root_id, None, metadata)
     at, payload = seams.now(), written.encode([opened], session_id)
     hash_ = written.chain_hash(written.genesis(session_id), 0, at, payload)
     packed = written.encode_value(metadata, "metadata").decode() if metadata else None
     if tx.dialect == "sqlite":
+        known = tx.keep(f"SELECT 1 FROM windlass_sessions WHERE id = ? {_OWN}", (session_id,))
+        if known.fetchone() is not None:
+            return False
         row = tx.keep(f"SELECT coalesce(max(key), 0) + 1 FROM windlass_rows {_OWN}").fetchone()
         assert row is not None
         key = row[0]
         found = tx.keep(
             "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
-            f" metadata, last_key) VALUES (?, 1, 1, 1, ?, ?, ?, ?, ?) RETURNING sid {_OWN}",
-            (session_id, hash_, at, at, packed, key),
+            " parent_id, root_id, metadata, last_key)"
+            f" VALUES (?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?) RETURNING sid {_OWN}",
+            (session_id, hash_, at, at, parent_id, root_id, packed, key),
         ).fetchone()
         assert found is not None
         tx.keep(
@@ -48,16 +65,36 @@ def create_session(tx: Transaction, session_id: str, *, metadata: JsonObject | N
         )
         return True
     found = tx.keep(
-        "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
-        f" metadata) VALUES (?, 1, 1, 1, ?, ?, ?, ?) RETURNING sid {_OWN}",
-        (session_id, hash_, at, at, packed),
+        "WITH new AS (INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at,"
+        " updated_at, parent_id, root_id, metadata) VALUES (?1, 1, 1, 1, ?2, ?3, ?3, ?4, ?5, ?6)"
+        " ON CONFLICT (id) DO NOTHING RETURNING sid)"
+        f" INSERT INTO windlass_rows SELECT sid, 0, 0, ?3, ?7, NULL, ?2 FROM new RETURNING 1 {_OWN}",
+        (session_id, hash_, at, parent_id, root_id, packed, payload),
     ).fetchone()
-    assert found is not None
-    tx.keep(
-        f"INSERT INTO windlass_rows VALUES (?, 0, 0, ?, ?, NULL, ?) {_OWN}",
-        (found[0], at, payload, hash_),
-    )
-    return True
+    return found is not None
+
+
+def read_wish_and_size(tx: Transaction, session_id: str) -> tuple[Wish | None, int]:
+    """Return the wish of a session, and its number of entries: 0 if that is not known here."""
+    if isinstance(tx, MemoryTx):
+        return read_wish(tx, session_id), 0
+    columns = ", ".join([f"w.{name}" for name in Wish.__struct_fields__])
+    row = tx.keep(
+        f"SELECT {columns}, s.entries FROM {WISHES} w LEFT JOIN windlass_sessions s"
+        f" ON s.id = w.session WHERE w.session = ? {_OWN}",
+        (session_id,),
+    ).fetchone()
+    if row is None:
+        return None, 0
+    return to_wish(row[:-1]), row[-1] if isinstance(row[-1], int) else 0
+
+
+def _find_root(tx: Transaction, parent_id: str) -> str:
+    """Return the session at the top of the one that this is a child of."""
+    row = tx.keep(
+        f"SELECT root_id FROM windlass_sessions WHERE id = ? {_OWN}", (parent_id,)
+    ).fetchone()
+    return parent_id if row is None or row[0] is None else str(row[0])
 
 
 def post_item(tx: Transaction, session_id: str, kind: InboxKind, payload: object = None) -> str:
@@ -65,13 +102,15 @@ def post_item(tx: Transaction, session_id: str, kind: InboxKind, payload: object
 
     Not for decisions: `Store.post` checks that a question was not answered before.
     """
-    item = InboxItem(seams.new_id("mail"), kind, payload, seams.now())
+    item = InboxItem(seams.new_id("mail"), kind, payload, tx.read_clock())
     data = written.encode_value(payload, "a posted item")
-    if kind in WAKING:
-        tx.keep(WAKE, (item.posted_at, item.posted_at, session_id))
     if isinstance(tx, MemoryTx):
         tx.effects.post(session_id, item)
+        for one in tx.effects.list_waiting(session_id) if kind in WAKING else ():
+            tx.keep(WAKE, (item.posted_at, item.posted_at, one))
         return item.id
+    if kind in WAKING:
+        tx.keep(WAKE_TREE, (item.posted_at, item.posted_at, session_id))
     found = tx.keep(
         f"SELECT sid FROM windlass_sessions WHERE id = ? {_OWN}", (session_id,)
     ).fetchone()

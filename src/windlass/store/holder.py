@@ -51,11 +51,11 @@ class _Process(msgspec.Struct, frozen=True):
 _openings = itertools.count(1)
 
 
-def new_holder(store: str, caller: str | None) -> Holder:
+def new_holder(store: str, caller: str | None, now: float) -> Holder:
     """Return this process as a holder."""
     me = _process(os.getpid())
     return Holder(
-        me.host, me.pid, seams.now(), caller, store, me.boot, me.started, me.space, next(_openings)
+        me.host, me.pid, now, caller, store, me.boot, me.started, me.space, next(_openings)
     )
 
 

@@ -121,6 +121,7 @@ class MemoryJournal:
             return value
         finally:
             self.flush()
+            self._store.tell()
 
     def _refuse_duplicates(self, entries: Sequence[JournalEntry]) -> None:
         calls = [entry.call_id for entry in entries if type(entry) is ToolResulted]
@@ -239,6 +240,10 @@ class MemoryStore:
         self._database: MemoryDatabase | None = None
         self.listeners: list[Callable[[], None]] = []  # told when a body was committed
 
+    def read_clock(self) -> float:
+        """Return the time in epoch seconds."""
+        return seams.now()
+
     async def open(
         self,
         session_id: str,
@@ -255,7 +260,7 @@ class MemoryStore:
             if not create:
                 raise self._unknown(session_id)
             check_identifier(session_id, "session_id")
-            root = None if parent_id is None else self._root_of(parent_id)
+            root = None if parent_id is None else self.find_root(parent_id)
             opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
             journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [], holder)
         elif held.held and not take_over:
@@ -313,10 +318,11 @@ class MemoryStore:
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run the body in a transaction of the store's own in-memory database."""
         value = self.transact(body, _nothing, _nothing)[0]
-        self._tell()
+        self.tell()
         return value
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Tell those who look for work that a body was committed."""
         for listener in self.listeners:
             listener()
 
@@ -391,7 +397,7 @@ class MemoryStore:
             session.post(item)
         if self._database is not None:
             self._database.wake(session_id, item)
-            self._tell()
+            self.tell()
         seams.point("inbox.after_post")
         return item.id
 
@@ -424,7 +430,7 @@ class MemoryStore:
             new_id,
             FORMAT,
             session_id,
-            self._root_of(session_id),
+            self.find_root(session_id),
             branch_at,
             {**(kept or {}), **(metadata or {})} or None,
         )
@@ -434,6 +440,11 @@ class MemoryStore:
     def has_session(self, session_id: str) -> bool:
         """Check whether there is such a session."""
         return self._find(session_id) is not None
+
+    def find_opening(self, session_id: str) -> SessionOpened | None:
+        """Return the first entry of a session, or None."""
+        found = self._find(session_id)
+        return None if found is None else read_opening(found)
 
     def add_session(self, entries: list[JournalEntry]) -> None:
         """Add a session that nobody holds; the first entry opens it."""
@@ -493,9 +504,11 @@ class MemoryStore:
         found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *self._reserved.values(), *found], which)
 
-    async def spent(self, since: float) -> tuple[int, float]:
+    async def spent(self, since: float, tenant: str | None = None) -> tuple[int, float]:
         """Sum the tokens and dollars of the calls from this time on."""
         calls = [c for c in await self.calls(since=since) if c.outcome != RESERVED]
+        if tenant is not None:
+            calls = [call for call in calls if (call.tenant or "") == tenant]
         tokens = sum(call.input_tokens + call.output_tokens for call in calls)
         return tokens, sum(call.cost_usd for call in calls)
 
@@ -551,7 +564,8 @@ class MemoryStore:
         known = self._sessions if len(self._sessions) <= _FEW else ()
         return NoSuchSession(f"no session {session_id!r}{nearest(session_id, known)}")
 
-    def _root_of(self, parent_id: str) -> str:
+    def find_root(self, parent_id: str) -> str:
+        """Return the session at the top of the one that another is a child of."""
         parent = self._find(parent_id)
         return parent_id if parent is None else read_opening(parent).root_id or parent_id
 

@@ -9,7 +9,9 @@ from typing import Protocol, TypeVar
 from weakref import finalize
 
 from windlass.errors import NoSuchSession
-from windlass.events import JournalEntry, SessionOpened
+from windlass.events import FORMAT, JournalEntry, SessionOpened
+from windlass.json_types import JsonObject
+from windlass.store.allotments import TABLES as ALLOTMENTS
 from windlass.store.base import InboxItem
 from windlass.store.transaction import Guard, Tx
 from windlass.store.wishes import TABLES, WAKE, WAKING
@@ -32,6 +34,14 @@ class MemorySessions(Protocol):
         """Post an item to a session that exists."""
         ...
 
+    def find_opening(self, session_id: str) -> SessionOpened | None:
+        """Return the first entry of a session, or None."""
+        ...
+
+    def find_root(self, parent_id: str) -> str:
+        """Return the session at the top of the one that another is a child of."""
+        ...
+
 
 class MemoryEffects:
     """What a body does to sessions; they are no tables here, so it happens at the commit."""
@@ -41,11 +51,15 @@ class MemoryEffects:
         self._created: dict[str, SessionOpened] = {}
         self._posted: list[tuple[str, InboxItem]] = []
 
-    def create(self, opened: SessionOpened) -> bool:
+    def create(
+        self, session_id: str, metadata: JsonObject | None = None, parent_id: str | None = None
+    ) -> bool:
         """Create an empty session at the commit; False if it exists."""
-        if opened.session_id in self._created or self._sessions.has_session(opened.session_id):
+        if session_id in self._created or self._sessions.has_session(session_id):
             return False
-        self._created[opened.session_id] = opened
+        root = None if parent_id is None else self._sessions.find_root(parent_id)
+        opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
+        self._created[session_id] = opened
         return True
 
     def post(self, session_id: str, item: InboxItem) -> None:
@@ -53,6 +67,10 @@ class MemoryEffects:
         if session_id not in self._created and not self._sessions.has_session(session_id):
             raise NoSuchSession(f"no session {session_id!r}")
         self._posted.append((session_id, item))
+
+    def list_waiting(self, session_id: str) -> list[str]:
+        """List the session, and those that wait for a call which it works for."""
+        return _list_waiting(self._sessions, session_id)
 
     def apply(self) -> None:
         """Do it all, after the commit."""
@@ -83,7 +101,7 @@ class MemoryDatabase:
         self._connection = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False
         )
-        self._connection.executescript(TABLES)
+        self._connection.executescript(TABLES + ALLOTMENTS)
         self._guard = Guard(self._connection)
         finalize(self, self._connection.close)  # one that is only dropped is warned about
 
@@ -112,10 +130,11 @@ class MemoryDatabase:
             return value, entries
 
     def wake(self, session_id: str, item: InboxItem) -> None:
-        """Raise the wish of a session that an item wakes."""
+        """Raise the wish of a session that an item wakes, and of those that wait for it."""
         if item.kind in WAKING:
             with self._transaction:
-                self._connection.execute(WAKE, (item.posted_at, item.posted_at, session_id))
+                for one in _list_waiting(self._sessions, session_id):
+                    self._connection.execute(WAKE, (item.posted_at, item.posted_at, one))
 
     def remove_wish(self, session_id: str) -> None:
         """Remove the wish of a session that is deleted."""
@@ -127,3 +146,14 @@ class MemoryDatabase:
     def close(self) -> None:
         """Close the connection, which drops the tables."""
         self._connection.close()
+
+
+def _list_waiting(sessions: MemorySessions, session_id: str) -> list[str]:
+    """List a session, and those above it, as `windlass.store.wishes.WAKE_TREE` does."""
+    found = [session_id]
+    while (opened := sessions.find_opening(found[-1])) is not None:
+        above = opened.parent_id
+        if above is None or opened.branch_at is not None or not found[-1].startswith(f"{above}."):
+            break
+        found.append(above)
+    return found

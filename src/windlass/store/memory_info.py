@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import structs
-
 from windlass.errors import SessionHeld
 from windlass.events import JournalEntry, RunStarted, SessionOpened
 from windlass.store import codec as written
@@ -51,7 +49,7 @@ def _read_holder(session: MemorySession) -> holders.Holder | None:
     if not session.held:
         return None
     since, caller = session.holder
-    return structs.replace(holders.new_holder("", caller), since=since)
+    return holders.new_holder("", caller, since)
 
 
 def read_opening(session: MemorySession) -> SessionOpened:

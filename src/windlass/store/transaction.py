@@ -38,6 +38,32 @@ class BodyTooSlow(StoreError):
     """A body held the write lock too long and was rolled back. Do slow work before it."""
 
 
+def on_snapshot(body: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Let a body of Windlass itself run beside others in Postgres: `store.commit(on_snapshot(body))`.
+
+    A body is serializable without it, and one of many that begin at once must often be run again. With
+    it, only the changes of a row that somebody else has changed meanwhile, and unique keys that somebody else
+    has used, make it run again. So it decides by rows that it changes itself.
+    """
+    vars(body)["on_snapshot"] = True
+    return body
+
+
+def one_statement(body: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Let a body that reads by one statement do without a transaction: `store.consult(one_statement(body))`."""
+    vars(body)["one_statement"] = True
+    return body
+
+
+def repeatable(body: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Let a body of Windlass itself run again in Postgres if it is not known whether it was committed.
+
+    What it does twice is the same as once, so that nothing needs to be kept to find out.
+    """
+    vars(body)["repeatable"] = True
+    return body
+
+
 class Tx:
     """The transaction of a body: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
 
@@ -67,6 +93,10 @@ class Tx:
         """Return a new cursor."""
         self._guard.check()
         return self._connection.cursor()
+
+    def read_clock(self) -> float:
+        """Return the time in epoch seconds."""
+        return seams.now()
 
     def __getattr__(self, name: str) -> Any:
         raise StoreError(

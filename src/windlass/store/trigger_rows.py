@@ -126,6 +126,14 @@ def mark_files(tx: Transaction) -> tuple[int, float, int]:
 # --------------------------------------------------------------------------- resume conditions
 
 
+def is_watched(conditions: JsonObject | None) -> bool:
+    """Check whether conditions name something that triggers watch.
+
+    Others say what a run waits for, such as a sub-agent or a call of the host.
+    """
+    return any([name in (conditions or ()) for name in _CONDITIONS])
+
+
 def name_condition(session: str, condition: str) -> str:
     """Return the id of the row for one condition of a parked session."""
     return f"resume:{condition}:{session}"

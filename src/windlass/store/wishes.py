@@ -9,11 +9,10 @@ SQL for SQLite and for Postgres.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from windlass import seams
 from windlass.errors import StoreError
 from windlass.json_types import JsonObject
 
@@ -61,8 +60,10 @@ CREATE TABLE windlass_workers (
     slots bigint NOT NULL,
     started_at float8 NOT NULL,
     seen_at float8 NOT NULL,
+    lease float8 NOT NULL,
     state text NOT NULL
 );
+CREATE TABLE windlass_sweeps (name text PRIMARY KEY, due float8 NOT NULL);
 """
 _OWN: Final = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
 #: Mail that a parked session is woken by, if it has had a wish: in the transaction of the post.
@@ -71,6 +72,16 @@ WAKE: Final = (
     f"UPDATE {TABLE} SET number = number + 1, tries = 0, error = NULL,"
     f" due = CASE WHEN due IS NULL OR due > ? THEN ? ELSE due END WHERE session = ? {_OWN}"
 )
+#: The sessions that wait for a call which a session works for, from the session itself upwards. A
+#: fork, or a worker in the background, is no child of a call: its name does not begin with that of
+#: its parent.
+_TREE: Final = (
+    "WITH RECURSIVE above(id) AS (SELECT id FROM windlass_sessions WHERE id = ? UNION"
+    " SELECT s.parent_id FROM windlass_sessions s JOIN above ON s.id = above.id"
+    " WHERE s.branch_at IS NULL AND substr(s.id, 1, length(s.parent_id) + 1) = s.parent_id || '.')"
+    " SELECT id FROM above"
+)
+WAKE_TREE: Final = WAKE.replace("session = ?", f"session IN ({_TREE})")
 _COLUMNS: Final = (
     "session, agent, queue, number, due, priority, tenant, key, tries, requests, digest, model,"
     " raised_at, worker, since, error"
@@ -101,6 +112,10 @@ class Transaction(Protocol):
 
     def keep(self, sql: str, parameters: object = ()) -> Rows:
         """Run a statement on tables that only Windlass writes."""
+        ...
+
+    def read_clock(self) -> float:
+        """Return the time in epoch seconds, by the server of a Postgres store."""
         ...
 
 
@@ -143,15 +158,18 @@ def raise_wish(
     model: str | None = None,
     digest: str | None = None,
     request: JsonObject | None = None,
+    is_new: bool = False,
 ) -> int:
     """Say that a session wants to run from `due` (now) on; return the number of the wish.
 
     `agent` may be left out for a session that has had a wish; one that has none and names no agent
     is run by hand, and stays so: nothing is raised and the answer is 0. A `request` is put behind
-    those that wait already. A wish that is due earlier stays so.
+    those that wait already. A wish that is due earlier stays so. A session that `is_new` in this
+    transaction has had none.
     """
-    known = read_wish(tx, session)
-    when = seams.now() if due is None else due
+    known = None if is_new else read_wish(tx, session)
+    now = tx.read_clock()
+    when = now if due is None else due
     if known is None:
         if agent is None:
             return 0
@@ -161,7 +179,7 @@ def raise_wish(
             " requests, digest, model, raised_at) VALUES"
             f" (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?) {_OWN}",
             (session, agent, queue or agent, when, priority, tenant, key, _pack(waiting))
-            + (digest, model, seams.now()),
+            + (digest, model, now),
         )
         return 1
     if agent is not None and known.is_wanted and known.agent != agent:
@@ -171,7 +189,7 @@ def raise_wish(
     if key is not None and known.key is not None and known.key != key:
         raise StoreError(f"session {session!r} was submitted with key {known.key!r}, not {key!r}")
     waiting = list(known.requests)
-    if request is not None:
+    if request is not None and not _holds_request(waiting, request):
         waiting.append(request)
     if known.due is not None:
         when, priority = min(when, known.due), max(priority, known.priority)
@@ -183,17 +201,36 @@ def raise_wish(
         f" WHERE session = ? {_OWN}",
         (agent or known.agent, queue or (known.queue if agent in (None, known.agent) else agent))
         + (known.number + 1, when, priority, key or known.key, _pack(waiting))
-        + (digest or known.digest, model or known.model, seams.now(), session),
+        + (digest or known.digest, model or known.model, now, session),
     )
     return known.number + 1
 
 
-def clear_wish(tx: Transaction, session: str, number: int) -> bool:
-    """Say that the session wants nothing more; False if another wish was raised meanwhile."""
+def _holds_request(waiting: Sequence[JsonObject], request: JsonObject) -> bool:
+    """Check whether a request waits already, by a submission that is repeated."""
+    number = request.get("id")
+    return number is not None and any([one.get("id") == number for one in waiting])
+
+
+def clear_wish(
+    tx: Transaction,
+    session: str,
+    number: int,
+    worker: str | None = None,
+    requests: Sequence[JsonObject] | None = None,
+) -> bool:
+    """Say that the session wants nothing more; False if another wish was raised meanwhile.
+
+    With a `worker` only if nobody has taken it over from this one: who was replaced clears nothing.
+    With `requests` only if these and no others wait.
+    """
+    own, values = _of_worker(worker)
+    if requests is not None:
+        own, values = f"{own} AND requests = ?", (*values, _pack(requests))
     changed = tx.keep(
         f"UPDATE {TABLE} SET due = NULL, tries = 0, requests = ?, error = NULL, since = NULL"
-        f" WHERE session = ? AND number = ? {_OWN}",
-        (_pack([]), session, number),
+        f" WHERE session = ? AND number = ?{own} {_OWN}",
+        (_pack([]), session, number, *values),
     )
     return changed.rowcount == 1
 
@@ -201,11 +238,41 @@ def clear_wish(tx: Transaction, session: str, number: int) -> bool:
 def begin_drive(tx: Transaction, wish: Wish, worker: str, tries: int) -> bool:
     """Put on record who drives a wish; False if it was raised or cleared meanwhile."""
     changed = tx.keep(
-        f"UPDATE {TABLE} SET worker = ?, since = ?, tries = ?"
+        f"UPDATE {TABLE} SET worker = ?, since = ?, tries = ?, model = ?"
         f" WHERE session = ? AND number = ? AND due IS NOT NULL {_OWN}",
-        (worker, seams.now(), tries, wish.session, wish.number),
+        (worker, tx.read_clock(), tries, wish.model, wish.session, wish.number),
     )
     return changed.rowcount == 1
+
+
+class Claim(NamedTuple):
+    """A statement that must change one row when a session is opened, or else it is not opened."""
+
+    sql: str
+    parameters: tuple[object, ...]
+
+
+class ClaimRefused(StoreError):
+    """A session was not opened: its wish was raised, cleared, or taken by another worker."""
+
+
+def build_claim(wish: Wish, worker: str, tries: int, now: float, *, exclusive: bool) -> Claim:
+    """Return what `begin_drive` does, for the transaction that opens the session.
+
+    Without an `exclusive` engine it is refused while another worker drives the wish.
+    """
+    free, values = "", tuple[object, ...]()
+    if not exclusive:
+        free = (
+            " AND (since IS NULL OR worker = ? OR NOT EXISTS (SELECT 1 FROM windlass_workers AS w"
+            f" WHERE w.id = {TABLE}.worker AND w.seen_at + w.lease >= ?))"
+        )
+        values = (worker, now)
+    return Claim(
+        f"UPDATE {TABLE} SET worker = ?, since = ?, tries = ?, model = ?"
+        f" WHERE session = ? AND number = ? AND due IS NOT NULL{free} {_OWN}",
+        (worker, now, tries, wish.model, wish.session, wish.number, *values),
+    )
 
 
 def end_request(tx: Transaction, session: str, request_id: str) -> Wish | None:
@@ -215,36 +282,59 @@ def end_request(tx: Transaction, session: str, request_id: str) -> Wish | None:
         return None
     left = [request for request in wish.requests if request.get("id") != request_id]
     if len(left) != len(wish.requests):
-        tx.keep(f"UPDATE {TABLE} SET requests = ? WHERE session = ? {_OWN}", (_pack(left), session))
+        keep_requests(tx, session, left)
     return msgspec.structs.replace(wish, requests=tuple(left))
 
 
-def park_wish(tx: Transaction, session: str, number: int) -> bool:
+def keep_requests(tx: Transaction, session: str, requests: Sequence[JsonObject]) -> None:
+    """Let a wish have these requests and no others."""
+    tx.keep(f"UPDATE {TABLE} SET requests = ? WHERE session = ? {_OWN}", (_pack(requests), session))
+
+
+def park_wish(tx: Transaction, session: str, number: int, worker: str | None = None) -> bool:
     """Say that a session waits to be woken; its requests stay. False if it was woken meanwhile."""
+    own, values = _of_worker(worker)
     changed = tx.keep(
         f"UPDATE {TABLE} SET due = NULL, tries = 0, error = NULL, since = NULL"
-        f" WHERE session = ? AND number = ? {_OWN}",
-        (session, number),
+        f" WHERE session = ? AND number = ?{own} {_OWN}",
+        (session, number, *values),
     )
     return changed.rowcount == 1
 
 
 def postpone_wish(
-    tx: Transaction, session: str, number: int, due: float, error: str | None = None
+    tx: Transaction,
+    session: str,
+    number: int,
+    due: float,
+    error: str | None = None,
+    worker: str | None = None,
+    *,
+    tries: int | None = None,
 ) -> bool:
-    """Let a wish be due later, and say why; False if it was raised meanwhile."""
+    """Let a wish be due later, and say why; False if it was raised meanwhile.
+
+    `tries` takes back the count of a drive that was none, such as of a session that is held.
+    """
+    own, values = _of_worker(worker)
     changed = tx.keep(
         f"UPDATE {TABLE} SET due = ?, error = ?, since = NULL"
-        f" WHERE session = ? AND number = ? AND due IS NOT NULL {_OWN}",
-        (due, error, session, number),
+        f"{'' if tries is None else f', tries = {tries:d}'}"
+        f" WHERE session = ? AND number = ? AND due IS NOT NULL{own} {_OWN}",
+        (due, error, session, number, *values),
     )
     return changed.rowcount == 1
+
+
+def _of_worker(worker: str | None) -> tuple[str, tuple[str, ...]]:
+    """Return a condition, and its values, for wishes that this worker drives."""
+    return ("", ()) if worker is None else (" AND worker = ?", (worker,))
 
 
 def read_wish(tx: Transaction, session: str) -> Wish | None:
     """Return the wish of a session, also a cleared one; None if it never had one."""
     row = tx.keep(f"SELECT {_COLUMNS} FROM {TABLE} WHERE session = ? {_OWN}", (session,)).fetchone()
-    return None if row is None else _read(row)
+    return None if row is None else to_wish(row)
 
 
 def find_key(tx: Transaction, key: str, tenant: str = "") -> Wish | None:
@@ -252,7 +342,7 @@ def find_key(tx: Transaction, key: str, tenant: str = "") -> Wish | None:
     row = tx.keep(
         f"SELECT {_COLUMNS} FROM {TABLE} WHERE tenant = ? AND key = ? {_OWN}", (tenant, key)
     ).fetchone()
-    return None if row is None else _read(row)
+    return None if row is None else to_wish(row)
 
 
 def due_wishes(
@@ -269,7 +359,7 @@ def due_wishes(
         f" ORDER BY priority DESC, due, raised_at, session LIMIT ? {_OWN}",
         (now, *values, limit),
     )
-    return [_read(row) for row in rows.fetchall()]
+    return [to_wish(row) for row in rows.fetchall()]
 
 
 def next_due(tx: Transaction, now: float) -> float | None:
@@ -289,7 +379,8 @@ def _pack(requests: Sequence[JsonObject]) -> str:
     return msgspec.json.encode(requests).decode()
 
 
-def _read(row: Sequence[object]) -> Wish:
+def to_wish(row: Sequence[object]) -> Wish:
+    """Return a wish from its columns."""
     names = Wish.__struct_fields__
     values = dict(zip(names, row, strict=True))
     values["requests"] = msgspec.json.decode(str(values["requests"]))

@@ -171,6 +171,7 @@ def open_runner(seed: int | None = None) -> asyncio.Runner:
 @contextmanager
 def _seams_follow(loop: VirtualTimeLoop, rng: random.Random | None) -> Generator[None]:
     before = seams.now, seams.monotonic, seams.sleep, seams.rng, seams.new_id
+    was_virtual, seams.virtual = seams.virtual, True
     seams.now = lambda: EPOCH + loop.time() - START
     seams.monotonic = loop.time
     seams.sleep = asyncio.sleep
@@ -182,6 +183,7 @@ def _seams_follow(loop: VirtualTimeLoop, rng: random.Random | None) -> Generator
         yield
     finally:
         seams.now, seams.monotonic, seams.sleep, seams.rng, seams.new_id = before
+        seams.virtual = was_virtual
 
 
 def _shuffle_tasks(ready: deque[asyncio.Handle], rng: random.Random) -> None:

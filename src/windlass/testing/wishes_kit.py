@@ -66,6 +66,29 @@ class WishesKit:
             assert len(journal.entries) == 1
             await journal.close()
 
+    async def test_session_of_a_body_has_the_lineage_of_its_parent(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            for name, above in (("top", None), ("top.a", "top")):
+                journal = await store.open(name, parent_id=above)
+                await journal.close()
+            await store.commit(lambda tx: create_session(tx, "top.a.b", parent_id="top.a"))
+            info, opened = await store.info("top.a.b"), (await store.read("top.a.b"))[0]
+            assert (info.parent_id, info.root_id) == ("top.a", "top")
+            assert (opened.parent_id, opened.root_id) == ("top.a", "top")  # type: ignore[union-attr]
+            assert (await store.info("top.a")).child_ids == ("top.a.b",)
+            assert await store.verify("top.a.b") == 1
+
+    async def test_held_session_does_not_use_up_the_tries(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            await store.commit(lambda tx: raise_wish(tx, "s", agent="a", due=1.0))
+            wish = await _read(store, "s")
+            assert await store.commit(lambda tx: begin_drive(tx, wish, "h/1/w", 4))
+            await store.commit(lambda tx: postpone_wish(tx, "s", 1, 5.0, "held", tries=3))
+            assert (await _read(store, "s")).tries == 3
+            await store.commit(lambda tx: postpone_wish(tx, "s", 1, 6.0, "again"))
+            found = await _read(store, "s")
+            assert (found.tries, found.due, found.error) == (3, 6.0, "again")
+
     async def test_wish_is_cleared_only_by_its_own_number(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             await store.commit(lambda tx: raise_wish(tx, "s", agent="a", due=9.0, priority=2))
@@ -142,6 +165,28 @@ class WishesKit:
             # The same in the transaction of a body.
             await store.commit(lambda tx: post_item(tx, "s", kind))
             assert (await _read(store, "s")).number == (3 if wakes else 1)
+
+    async def test_mail_wakes_those_who_wait_for_the_session(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            parents = {"s": None, "s.w1.2": "s", "s.w1.2.c": "s.w1.2", "worker": "s", "s2": "s"}
+            for session, parent in parents.items():
+                await (await store.open(session, parent_id=parent)).close()
+                await store.commit(lambda tx, one=session: raise_wish(tx, one, agent="a"))
+                await store.commit(lambda tx, one=session: park_wish(tx, one, 1))
+
+            async def list_wanted() -> set[str]:
+                return {one for one in parents if (await _read(store, one)).is_wanted}
+
+            # Neither a worker in the background nor a fork is what its parent waits for.
+            await store.post("worker", "resume")
+            await store.commit(lambda tx: post_item(tx, "s2", "resume"))
+            assert await list_wanted() == {"worker", "s2"}
+            await store.post("s.w1.2.c", "steer", "not a reason")
+            assert await list_wanted() == {"worker", "s2"}
+            await store.post("s.w1.2", "resume")
+            assert await list_wanted() == {"worker", "s2", "s", "s.w1.2"}
+            await store.commit(lambda tx: post_item(tx, "s.w1.2.c", "decision", {}))
+            assert await list_wanted() == set(parents)
 
     async def test_drive_is_on_record_and_requests_end_one_by_one(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:

@@ -16,7 +16,7 @@ _CONTAINERS: Final[frozenset[type]] = frozenset({dict, list})
 
 def own(arguments: JsonObject) -> JsonObject:
     """Copy the arguments, which are recorded, so that a handler may change them."""
-    copied = arguments.copy() if type(arguments) is dict else dict(arguments)
+    copied = {**arguments}
     # Done for every call, and most arguments are flat: a look at all of them in one step.
     if not _CONTAINERS.isdisjoint(map(type, copied.values())):
         for key, value in arguments.items():

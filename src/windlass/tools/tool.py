@@ -163,8 +163,9 @@ class ToolContext(Generic[Deps]):
         attempt: int = 1,
         decided: JsonObject | None = None,
     ) -> None:
-        self.deps, self.caller, self.session_id, self.run_id = deps, caller, session_id, run_id
-        self.call_id, self.tool_name, self.scope, self.attempt = call_id, tool_name, scope, attempt
+        self.deps, self.caller, self.scope = deps, caller, scope
+        self.session_id, self.run_id, self.call_id = session_id, run_id, call_id
+        self.tool_name, self.attempt = tool_name, attempt
         self.decided = decided  # the arguments that were decided on, which the tool must be given
 
     @property

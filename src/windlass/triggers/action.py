@@ -176,10 +176,9 @@ def _resume(tx: Transaction, row: TriggerRow, firing: Firing) -> None:
         **firing.describe(),
     }
     try:
-        post_item(tx, session, "resume", payload)
+        post_item(tx, session, "resume", payload)  # which raises the wish of a fleet's session
     except NoSuchSession:  # it was deleted, and its conditions with it
         return
-    raise_wish(tx, session)
 
 
 def _wake(tx: Transaction, row: TriggerRow, firing: Firing) -> None:
@@ -194,11 +193,9 @@ def _wake(tx: Transaction, row: TriggerRow, firing: Firing) -> None:
         **firing.describe(),
     }
     try:
-        post_item(tx, session, "resume", payload)
+        post_item(tx, session, "resume", payload)  # which raises the wish of a fleet's session
     except NoSuchSession:  # nobody is left to be woken
         remove_trigger(tx, row.id)
-        return
-    raise_wish(tx, session)
 
 
 def _start(tx: Transaction, row: TriggerRow, firing: Firing) -> None:

@@ -72,7 +72,7 @@ async def trigger_register(
     of the field for a spec that can never fire, or an action that means nothing.
     """
     scope = SessionScope.current(store, caller)
-    now = seams.now()
+    now = scope.home.read_clock()
     parsed = parse_trigger_spec(spec, "spec", now=now)
     wanted = parse_action(action)
     if not is_host(caller) and not (wanted["kind"] == "wake" and isinstance(parsed, TimerSpec)):
@@ -140,7 +140,7 @@ async def publish_event(
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"the payload of an event is plain data: {error}") from None
     event: JsonObject = {"name": name, "payload": scope.environment.redact(plain), "hops": 0}
-    at = seams.now()
+    at = scope.home.read_clock()
     event_id = await scope.home.commit(lambda tx: insert_published(tx, event, at, tenant))
     await fire_due(scope.home, at)
     return event_id or ""

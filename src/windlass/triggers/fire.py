@@ -32,7 +32,9 @@ from windlass.store.wishes import Transaction
 from windlass.triggers.action import Firing, perform
 from windlass.triggers.file_watch import FILE_SECONDS, find_watch
 
-CHUNK: Final = 100  # rows in one transaction: a body is short
+CHUNK: Final = 25  # triggers fired in one transaction: a body is short, also on a busy server
+READ_CHUNK: Final = 1000  # triggers looked at in one transaction
+SLICE_SECONDS: Final = 0.5  # for which a worker fires before it drives what was woken
 _BUSY_SECONDS: Final = 1.0
 _IDLE_ROUNDS: Final = 3
 
@@ -45,19 +47,37 @@ async def fire_due(store: Store, now: float | None = None) -> float | None:
     ```python
     again = await fire_due(store)
     ```
-    Workers call it in their sweep; it may be called by any number of processes at any time.
+    It may be called by any number of processes at any time.
     """
-    at = seams.now() if now is None else now
+    return await _fire_for(store, store.read_clock() if now is None else now, None)
+
+
+async def fire_some(store: Store, now: float) -> float | None:
+    """Fire what is due for a moment; return when to look again, at once if something is left.
+
+    Workers call it in their sweep: what was woken is driven before the last of many is fired.
+    """
+    return await _fire_for(store, now, SLICE_SECONDS)
+
+
+async def _fire_for(store: Store, at: float, seconds: float | None) -> float | None:
+    until = None if seconds is None else seams.monotonic() + seconds
     idle = 0
-    while due := await store.consult(lambda tx: due_triggers(tx, at, CHUNK)):
+    while True:
+        due, following = await store.consult(
+            lambda tx: (due_triggers(tx, at, CHUNK), find_next_due(tx))
+        )
+        if not due:
+            break
         if await _fire_some(store, due, at):
+            if until is not None and seams.monotonic() >= until:
+                return at
             idle = 0
             continue
         idle += 1  # somebody else has fired them, and it may take a moment until that is seen
         if idle >= _IDLE_ROUNDS:
             return at + _BUSY_SECONDS
     waits = await _fire_files(store, at)
-    following = await store.consult(find_next_due)
     found = [when for when in (following, waits) if when is not None]
     return min(found) if found else None
 
@@ -96,7 +116,7 @@ def _fire_timer(tx: Transaction, row: TriggerRow, now: float) -> bool:
     if firing.late >= 1.0:
         log.info("trigger %s fires %.0f seconds late", row.id, firing.late)
     perform(tx, row, firing)
-    if following is None:
+    if following is None and row.action.get("kind") != "resume":  # which is removed with its like
         remove_trigger(tx, row.id)
     return True
 
@@ -121,25 +141,37 @@ def _deliver_some(tx: Transaction, event_id: str) -> bool:
     event: object = msgspec.json.decode(row.spec)
     if not is_object(event):
         return not remove_trigger(tx, event_id)
-    listening = read_triggers(tx, "event", after=str(row.state.get("after", "")), limit=CHUNK)
-    last = listening[-1].id if listening else ""
+    found = read_triggers(tx, "event", after=str(row.state.get("after", "")), limit=READ_CHUNK)
+    name, payload = str(event.get("name")), event.get("payload")
+    listening, last = _choose_listening(found, row, name, payload)
     if not claim_trigger(tx, row, row.due, {"after": last}):
         return True  # another process is ahead: look again
-    name, payload = str(event.get("name")), event.get("payload")
     hops = int(event.get("hops") or 0)
     data: JsonObject = {"event": name} if payload is None else {"event": name, "payload": payload}
     for waiting in listening:
-        if waiting.created_at > row.created_at or not _listens(waiting, name, payload):
-            continue
-        if waiting.tenant is not None and waiting.tenant != row.tenant:
-            continue  # it is none of theirs
         firing = Firing(at=row.created_at, data=data, hops=hops)
         if claim_trigger(tx, waiting, None, {**waiting.state, "last": firing.describe()}):
             perform(tx, waiting, firing)
-    if len(listening) < CHUNK:
+    if len(found) < READ_CHUNK and (not found or last == found[-1].id):
         remove_trigger(tx, event_id)
         return False
     return True
+
+
+def _choose_listening(
+    found: Sequence[TriggerRow], event: TriggerRow, name: str, payload: object
+) -> tuple[list[TriggerRow], str]:
+    """Return the triggers that an event is for, as many as one transaction fires, and the last one looked at."""
+    listening: list[TriggerRow] = []
+    for one in found:
+        if one.created_at > event.created_at or not _listens(one, name, payload):
+            continue
+        if one.tenant is not None and one.tenant != event.tenant:
+            continue  # it is none of theirs
+        listening.append(one)
+        if len(listening) == CHUNK:
+            return listening, one.id
+    return listening, found[-1].id if found else ""
 
 
 def _listens(row: TriggerRow, name: str, payload: object) -> bool:
@@ -158,11 +190,13 @@ async def _fire_files(store: Store, now: float) -> float | None:
     watch = find_watch(store)
     if now < watch.look_at:
         return watch.look_at if watch.rows else None
+    began = seams.monotonic()
     await watch.refresh(store)
     watch.look_at = now + FILE_SECONDS
     if not watch.rows:
         return None
     changed = await asyncio.to_thread(watch.find_changed)
+    watch.wait_after(now, seams.monotonic() - began)
     for at in range(0, len(changed), CHUNK):
         some = changed[at : at + CHUNK]
 

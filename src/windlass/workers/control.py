@@ -33,7 +33,7 @@ from windlass.workers.drive import (
     settle,
 )
 from windlass.workers.live import LiveWorkers, live_workers, rebuild_live
-from windlass.workers.next_task import begin_next_task, restart_from_summary
+from windlass.workers.next_task import assign_next_task, begin_next_task, restart_from_summary
 from windlass.workers.record import (
     Worker,
     WorkerState,
@@ -43,9 +43,11 @@ from windlass.workers.record import (
     read_worker,
     summarize_worker,
 )
+from windlass.workers.wish import is_served, raise_worker_wish, write_end
 
 _FIRST, _LONGEST = 0.005, 0.5  # seconds between two looks at a worker of another process
 _PATIENCE: Final = 4  # looks at a run that has ended before its task is settled from the journal
+_FLEET_LOOKS: Final = 9  # about a second: then a worker is driven by who waits for it
 _SUSPEND_KEYS: Final = ("conditions", "initiator")
 INITIATORS: Final = ("self", "parent", "operator", "triggered")
 
@@ -99,6 +101,17 @@ class Control(msgspec.Struct, frozen=True):
         self.workers.keep(self.place.home, self.worker_id, live)
         return live
 
+    async def find_code(
+        self, state: WorkerState, options: Mapping[str, Any] | None = None
+    ) -> Live | None:
+        """Return what this process has of the worker; None if only a fleet has what is missing."""
+        try:
+            return self.restore(state, options)
+        except ConfigError:
+            if state.record.stays or not await is_served(self.place.home, state.record.agent):
+                raise
+            return None
+
     def scope(self, live: Live | None = None) -> WorkerScope:
         """Return where the worker runs."""
         found = live or self.workers.get(self.place.home, self.worker_id) or Live({})
@@ -113,7 +126,7 @@ class Control(msgspec.Struct, frozen=True):
 
         One that no process drives is taken up here, unless it is only waited for until nobody does.
         """
-        pause, left = _FIRST, 0
+        pause, left, looks = _FIRST, 0, 0
         while True:
             task = self.workers.get_task(self.place.home, self.worker_id)
             if task is not None:
@@ -130,8 +143,8 @@ class Control(msgspec.Struct, frozen=True):
                 if until_idle:
                     return state
                 if not state.is_left:
-                    self.launch(self.restore(state))
-                    if self.workers.get_task(self.place.home, self.worker_id) is not None:
+                    looks += 1
+                    if await self._take_up(state, looks):
                         continue
                 elif left == _PATIENCE:  # its process may have been about to do the same
                     await settle(self.scope(), state, TaskOutcome.of_journal(state))
@@ -141,9 +154,28 @@ class Control(msgspec.Struct, frozen=True):
             await seams.sleep(pause)
             pause = min(pause * 2, _LONGEST)
 
+    async def _take_up(self, state: WorkerState, looks: int) -> bool:
+        """Drive a worker that nobody drives; False while that is left to a fleet."""
+        served = await is_served(self.place.home, state.record.agent)
+        if served and looks < _FLEET_LOOKS:
+            return False
+        try:
+            live = self.restore(state)
+        except ConfigError:
+            if served:
+                return False
+            raise
+        self.launch(live)
+        return self.workers.get_task(self.place.home, self.worker_id) is not None
+
     async def _is_woken(self, state: WorkerState) -> bool:
-        """Check whether a condition that the worker waits for has come true."""
-        if state.is_stopping or state.suspension_conditions is None:
+        """Check whether a condition that the worker waits for has come true, or a fleet goes on."""
+        if state.is_stopping:
+            return False
+        served = await is_served(self.place.home, state.record.agent)
+        if served and state.is_handed_over:
+            return True
+        if not served and state.suspension_conditions is None:
             return False
         waiting = await self.place.home.inbox(state.key)
         return any([item.kind == "resume" for item in waiting])
@@ -263,8 +295,11 @@ async def send_input(
         raise ConfigError(
             f"worker {control.worker_id!r} is suspended: resume_agent goes on with its task"
         )
-    live = control.restore(state, options)
-    control.launch(live, await begin_next_task(control.scope(live), state, task))
+    live = await control.find_code(state, options)
+    if live is None:
+        await assign_next_task(control.scope(), state, task)
+    else:
+        control.launch(live, await begin_next_task(control.scope(live), state, task))
     return await control.describe()
 
 
@@ -371,12 +406,21 @@ async def resume_agent(
             f"worker {control.worker_id!r} has ended its task ({state.status}): send_input gives "
             "it another one"
         )
-    live = control.restore(state, options)
+    live = await control.find_code(state, options)
     driven = control.workers.get_task(control.place.home, control.worker_id) is not None
     if driven or (state.status == "running" and state.info.alive):
         return await control.describe()  # somebody drives it, or is about to put its end on record
     if state.is_left:
         await control.wait()
+        return await control.describe()
+    if live is None:
+        if not continue_transcript:
+            raise ConfigError(
+                f"worker {control.worker_id!r} begins with a summary only where its code is: this "
+                "process has none of it; leave out continue_transcript"
+            )
+        words = None if text is None else control.place.environment.redact(text)
+        await control.place.home.post(state.key, "resume", words)
         return await control.describe()
     try:
         if not continue_transcript:
@@ -385,11 +429,19 @@ async def resume_agent(
             if text is not None and not await _is_posted(control, state, text):
                 words = control.place.environment.redact(text)
                 await control.place.home.post(state.key, "resume", words)
-            begun = await begin_run(control.scope(live), state)
+            begun = await _begin_again(control, live, state)
         control.launch(live, begun)
     except SessionHeld:
         pass  # another process was faster
     return await control.describe()
+
+
+async def _begin_again(control: Control, live: Live, state: WorkerState) -> Start:
+    """Go on with a worker; should this process be killed, a fleet does so in its place."""
+    record, key = state.record, state.key
+    if record.agent is not None:
+        await control.place.home.commit(lambda tx: raise_worker_wish(tx, record, key))
+    return await begin_run(control.scope(live), state)
 
 
 async def _is_posted(control: Control, state: WorkerState, text: str) -> bool:
@@ -458,10 +510,9 @@ async def end_worker(
         stopped = WorkerStopped(
             record.id, status, record.name, reason, handoff, children, seams.now()
         )
-        for entry in (*ends, *entries, stopped):
-            journal.append(control.place.environment.redact(entry))
-        journal.flush()
-        await journal.durable()
+        redact = control.place.environment.redact
+        told = [redact(entry) for entry in (*ends, *entries, stopped)]
+        await write_end(journal, record, told)
     finally:
         await journal.close()
     control.scope().show(stopped)

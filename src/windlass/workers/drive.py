@@ -13,6 +13,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
+from windlass.agents.agent import Agent
 from windlass.agents.artifacts import read_artifacts
 from windlass.agents.subagent import share_workspace
 from windlass.engine import driver
@@ -44,7 +45,7 @@ from windlass.events import (
     WorkerStopped,
     WorkerUpdate,
 )
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_list
 from windlass.llm.transcript_compaction import transcript_compact
 from windlass.loop.abort import Abort
 from windlass.loop.ledger import Ledger
@@ -61,6 +62,7 @@ from windlass.usage import Usage
 from windlass.workers.config import build_prompt
 from windlass.workers.graph import GraphRun, bind_steps, list_stages
 from windlass.workers.record import TASK_KEY, WorkerRecord, WorkerState, read_worker, status_of
+from windlass.workers.wish import read_number, rest, write_end
 from windlass.workers.worktree import (
     GitFailed,
     build_patch,
@@ -85,6 +87,8 @@ class Live(msgspec.Struct, eq=False):
     parent: Run | None = None
     call: tuple[str, str] | None = None  # the tool and the call that spawned it
     deps: Any = None
+    agent: Agent[Any, Any] | None = None  # the named one whose run spawned it
+    takes_over: bool = False  # from a process that is lost
     task: asyncio.Task[None] | None = None
     leave: Abort = msgspec.field(default_factory=Abort)
     failure: BaseException | None = None  # that nothing could be written about
@@ -137,7 +141,8 @@ async def build_request(scope: WorkerScope, state: WorkerState, plan: Plan) -> R
             plan = plan.below(rebuild_rules(record.under))
             plan.metadata = {**(plan.metadata or {}), UNDER: record.under}
         if not state.is_begun or state.ended is not None:
-            entries, top = state.entries, environment.ledger
+            entries = state.entries
+            top = environment.ledger_for(caller_of(record))
             ledger = await build_ledger_below(scope.home, entries, plan.limits, top)
     return RunRequest(
         plan=plan if live.graph is None or not plan.inherited else bind_steps(plan),
@@ -149,6 +154,7 @@ async def build_request(scope: WorkerScope, state: WorkerState, plan: Plan) -> R
         ledger=ledger,
         owner=owner_of(state.entries),
         parent_id=parent_id,
+        take_over=live.takes_over,
     )
 
 
@@ -229,11 +235,15 @@ async def begin_run(scope: WorkerScope, state: WorkerState) -> Start:
     plan = build_plan(scope, record, options)
     if state.is_begun:
         return await resume_run(await build_request(scope, state, plan), state.key)
-    told = {"number": record.number, "task": record.task}
-    plan.metadata = {**(plan.metadata or {}), TASK_KEY: told}
+    assigned = state.assigned
+    number = record.number if assigned is None else assigned.number
+    plan.metadata = {**(plan.metadata or {}), TASK_KEY: {"number": number, "task": state.task}}
     request = await build_request(scope, state, plan)
-    prompt = build_prompt(record.task, record.artifacts, record.output_kinds)
-    transcript = record.transcript if record.number == 1 else None
+    if assigned is None:
+        prompt = build_prompt(record.task, record.artifacts, record.output_kinds)
+    else:
+        prompt = build_prompt(state.task, as_list((assigned.payload or {}).get("artifacts")))
+    transcript = record.transcript if number == 1 else None
     messages = parse_run_input(prompt, None, transcript, state.key, DOOR)
     return await driver.start(request, messages, state.key, on_pending="discard")
 
@@ -268,11 +278,13 @@ async def drive_worker(scope: WorkerScope, worker_id: str, begun: Start | None =
             if state.stopped is not None or state.settled is not None:
                 return
             begun = await begin_run(scope, state)
-        begun.parks = True
+        begun.parks, begun.agent = True, scope.live
+        number = await read_number(scope.home, state.record, state.key)
         _show(scope, state, "running")
         outcome = await conduct(begun, scope.environment, leave=scope.live.leave)
         if outcome.status == "suspended":
             _show(scope, state, "suspended")
+            await _rest(scope, worker_id, number)
             return
         seams.point("worker.run_ended")
         state = await read_worker(scope.home, worker_id)
@@ -291,6 +303,16 @@ async def drive_worker(scope: WorkerScope, worker_id: str, begun: Start | None =
         scope.live.failure = error
         if state is not None:
             await _settle_failed(scope, state, error)
+
+
+async def _rest(scope: WorkerScope, worker_id: str, number: int | None) -> None:
+    """Let the wish of a worker that was parked wait with it, unless another process is to go on."""
+    if number is None:
+        return
+    seams.point("worker.parked")
+    state = await read_worker(scope.home, worker_id)
+    if state.status == "suspended":
+        await rest(scope.home, state.key, number, handed_over=state.is_handed_over)
 
 
 async def _read_for(scope: WorkerScope, worker_id: str, begun: Start | None) -> WorkerState:
@@ -408,7 +430,7 @@ async def settle(scope: WorkerScope, state: WorkerState, outcome: TaskOutcome) -
     update = WorkerUpdate(record.id, status, record.name, state.number, payload, seams.now())
     if record.transcript_mode == "compact" and status in ("completed", "awaiting"):
         entries += await _compact(state)
-    if await append_entries(scope, state.key, [*entries, update]):
+    if await append_entries(scope, state, [*entries, update]):
         scope.show(update)
     if status not in ("awaiting", "suspended"):
         await leave_place(record)
@@ -421,23 +443,25 @@ async def _settle_failed(scope: WorkerScope, state: WorkerState, error: Exceptio
     payload: JsonObject = {"status": "failed", "ok": False, "text": "", "error": about}
     update = WorkerUpdate(record.id, "failed", record.name, state.number, payload, seams.now())
     try:
-        if await append_entries(scope, state.key, [update]):
+        if await append_entries(scope, state, [update]):
             scope.show(update)
     except WindlassError:
         log.exception("the end of worker %s could not be put on record", record.id)
 
 
-async def append_entries(scope: WorkerScope, key: str, entries: Sequence[JournalEntry]) -> bool:
+async def append_entries(
+    scope: WorkerScope, state: WorkerState, entries: Sequence[JournalEntry]
+) -> bool:
     """Append the end of a task to a journal that nobody writes; False if it is there already."""
-    journal = await open_idle(scope.home, key)
+    journal = await open_idle(scope.home, state.key)
     try:
-        ends = {entry.number for entry in journal.entries if type(entry) is WorkerUpdate}
+        known = [entry for entry in journal.entries if type(entry) is WorkerUpdate]
+        ends = {entry.number for entry in known if entry.status != "running"}
         if any([type(entry) is WorkerUpdate and entry.number in ends for entry in entries]):
             return False
-        for entry in entries:
-            journal.append(scope.environment.redact(entry))
-        journal.flush()
-        await journal.durable()
+        seams.point("worker.before_end")
+        redact = scope.environment.redact
+        await write_end(journal, state.record, [redact(entry) for entry in entries])
         return True
     finally:
         await journal.close()

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.agents.artifacts import Artifact, read_artifacts
+from windlass.engine.active_runs import DETACHED
 from windlass.engine.ownership import OWNER_KEY, WORKER_KEY
 from windlass.engine.transcript import transcript_of
 from windlass.errors import Corrupt, NoSuchSession
@@ -61,6 +62,10 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     provenance: JsonObject = {}
     caller: JsonObject | None = None  # in whose name it works; None: the host
     number: int = 1  # of the first task in this session
+    agent: str | None = None  # whose run spawned it, by the name that a fleet has for it
+    stays: tuple[str, ...] = ()  # what no other process can build from the record and the agent
+    begins_under_parent: bool = False  # a rule that is on record only once its first run has begun
+    host: str | None = None  # the machine of its folder, where it is bound to one
 
     @property
     def transcript_mode(self) -> str:
@@ -137,6 +142,10 @@ class Worker(Record, frozen=True, kw_only=True):
     suspension: Suspension | None = None
     handoff: Artifact | None = None
     is_closed: bool = False
+    agent: str | None = None
+    """The agent whose run spawned it: processes that serve it take the worker up."""
+    stays: tuple[str, ...] = ()
+    """What only the process that spawned it has: no other one can take it up without."""
 
     @property
     def text(self) -> str:
@@ -220,6 +229,15 @@ class WorkerState(msgspec.Struct, frozen=True):
         return None if parked is None else parked.conditions
 
     @property
+    def is_handed_over(self) -> bool:
+        """Whether it was parked because its process ends, and is to go on in another one."""
+        ended = self.ended
+        if ended is not None and ended.stop_reason == DETACHED.reason:
+            return True
+        parked = self.parked
+        return parked is not None and parked.initiator == "fleet"
+
+    @property
     def is_stopping(self) -> bool:
         """Whether its last run was to write the handoff, and its end is not on record."""
         return self.stopped is None and self.last_run is not None and not _is_task(self.last_run)
@@ -233,8 +251,20 @@ class WorkerState(msgspec.Struct, frozen=True):
         return ended.status != "suspended" and _is_task(self.last_run)
 
     @property
+    def assigned(self) -> WorkerUpdate | None:
+        """The entry that gave it a task which has no run yet."""
+        for entry in reversed(self.entries):
+            if type(entry) is WorkerUpdate:
+                return entry if entry.status == "running" else None
+            if type(entry) is RunStarted:
+                return None
+        return None
+
+    @property
     def task(self) -> str:
         """The text of its last task."""
+        if (assigned := self.assigned) is not None:
+            return str((assigned.payload or {}).get("task", ""))
         run = self.run
         if run is None or not self.is_begun:
             return self.record.task
@@ -248,6 +278,8 @@ class WorkerState(msgspec.Struct, frozen=True):
     @property
     def number(self) -> int:
         """The number of its last task."""
+        if (assigned := self.assigned) is not None:
+            return assigned.number
         run = self.run
         return self.record.number if run is None else int(_task_of(run).get("number", 1))
 
@@ -261,7 +293,8 @@ class WorkerState(msgspec.Struct, frozen=True):
         """The entry that ended its last task."""
         for entry in reversed(self.entries):
             if type(entry) is WorkerUpdate:
-                return entry if entry.number >= self.record.number else None
+                ends = entry.status != "running" and entry.number >= self.record.number
+                return entry if ends else None
             if _is_task(entry):
                 return None
         return None
@@ -279,7 +312,9 @@ class WorkerState(msgspec.Struct, frozen=True):
     @property
     def is_begun(self) -> bool:
         """Whether its last task has a run."""
-        return self.run is not None and self.number >= self.record.number
+        if self.run is None or self.assigned is not None:
+            return False
+        return self.number >= self.record.number
 
     @property
     def status(self) -> str:
@@ -402,6 +437,8 @@ async def build_worker(home: Store, state: WorkerState) -> Worker:
         suspension=_read_suspension(state) if status == "suspended" else None,
         handoff=next((one for one in artifacts if one.id == handoff), None),
         is_closed=stopped is not None,
+        agent=record.agent,
+        stays=record.stays,
     )
 
 
@@ -432,7 +469,8 @@ async def _read_history(home: Store, state: WorkerState) -> tuple[TaskRecord, ..
             continue  # deleted meanwhile
     _collect_tasks(state.entries, state.key, record, found)
     if not state.is_begun:
-        found[record.number] = TaskRecord(record.number, record.task, "running", None, state.key)
+        number = max(state.number, record.number)
+        found[number] = TaskRecord(number, state.task, "running", None, state.key)
     return tuple([found[number] for number in sorted(found)])
 
 

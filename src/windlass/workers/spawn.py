@@ -28,6 +28,7 @@ from windlass.json_types import JsonObject, is_object, is_sequence
 from windlass.loop.plan import as_journaled
 from windlass.loop.run import Run
 from windlass.options.group import OptionStruct
+from windlass.store.base import Store
 from windlass.store.open import Address
 from windlass.toolbox.options import WorkspaceOptions
 from windlass.tools.tool import ToolContext
@@ -38,6 +39,7 @@ from windlass.workers.config import (
     parse_config,
 )
 from windlass.workers.drive import Live, WorkerScope, build_plan
+from windlass.workers.fleet import find_agent, is_left, is_unlimited, place_in_fleet
 from windlass.workers.graph import GraphRun
 from windlass.workers.live import live_workers
 from windlass.workers.record import (
@@ -48,6 +50,7 @@ from windlass.workers.record import (
     to_metadata,
 )
 from windlass.workers.selection import Selection, inherit_place, select_tools
+from windlass.workers.wish import create_worker
 from windlass.workers.worktree import check_branch, find_repository
 
 #: Options that are secrets, and those that only code can give.
@@ -144,29 +147,56 @@ async def spawn(
         check_new_owner(environment, caller)
         worker_id = seams.new_id("worker")
     record = await _build_record(worker_id, config, options, chosen, mode, caller, live)
+    live.agent = find_agent(live.parent)
     if config.graph is not None:
-        plain = is_object(given) and _is_plain(given)
-        record = msgspec.structs.replace(
-            record,
-            graph=as_journaled(given, "graph") if plain else None,
-            objects=record.objects if plain else (*record.objects, "graph"),
-        )
+        record = _put_graph(record, given)
     scope = WorkerScope(environment, home, live)
-    record = _bind(scope, record)
+    record = place_in_fleet(_bind(scope, record), live, chosen, environment)
     owner = owner_metadata(caller)
     if live.parent is not None:
         known = owner_of(live.parent.journal.entries)
         owner = None if known == HOST else with_owner(known)
+    left = False
     try:
-        await read_worker(home, worker_id)  # the call of the tool runs again after a crash
+        # the call of the tool runs again after a crash, or when it is woken
+        state = await read_worker(home, worker_id)
+        left = record.agent is not None and await is_left(home, record, live)
+        if left and (state.settled or state.stopped):
+            live_workers(environment).forget(home, worker_id)
+            return await build_worker(home, state)
     except NoSuchSession:
         metadata = environment.redact(to_metadata(record, owner))
-        above = None if parent is None else parent.session_id
-        journal = await home.open(worker_id, metadata=metadata, parent_id=above)
-        await journal.close()
+        left = await _create(home, record, metadata, live, parent)
     seams.point("worker.recorded")
-    live_workers(environment).launch(home, worker_id, live)
+    workers = live_workers(environment)
+    if workers.get_task(home, worker_id) is None:
+        # One that is left to a fleet is kept for whoever waits for it here.
+        (workers.keep if left else workers.launch)(home, worker_id, live)
     return await build_worker(home, await read_worker(home, worker_id))
+
+
+def _put_graph(record: WorkerRecord, given: object) -> WorkerRecord:
+    """Return the record with the graph, or with the note that it is code."""
+    if is_object(given) and _is_plain(given):
+        return msgspec.structs.replace(record, graph=as_journaled(given, "graph"))
+    return msgspec.structs.replace(record, objects=(*record.objects, "graph"))
+
+
+async def _create(
+    home: Store,
+    record: WorkerRecord,
+    metadata: JsonObject,
+    live: Live,
+    parent: ToolContext[Any] | None,
+) -> bool:
+    """Create the session of a worker, and its wish if it has an agent; True if a fleet drives it."""
+    above = None if parent is None else parent.session_id
+    if record.agent is None:
+        journal = await home.open(record.id, metadata=metadata, parent_id=above)
+        await journal.close()
+        return False
+    alone = is_unlimited(live.parent)
+    return await home.commit(lambda tx: create_worker(tx, record, metadata, above, alone))
 
 
 def check_parent(

@@ -14,7 +14,8 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,11 @@ from windlass import seams
 from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.files import read_regular, write_private
 from windlass.json_types import JsonObject
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: git's own locks alone
+    fcntl = None
 
 TRIES: Final = 40  # of a git command that finds a lock of another git
 SECONDS: Final = 120.0  # that one git command may take
@@ -90,6 +96,34 @@ def _prepare(repo: str, branch: str, worker_id: str) -> WorktreePlace:
 
 
 def _add(top: Path, folder: Path, mark: Path, branch: str) -> None:
+    """Make the worktree, one of a repository at a time; again where another git was half done."""
+    for attempt in range(TRIES):
+        try:
+            with _hold(top, folder.parent):
+                _add_once(top, folder, mark, branch)
+            return
+        except GitFailed as error:
+            # What a git of a process that was killed has begun to write of its own worktree.
+            if "failed to read" not in str(error) or attempt == TRIES - 1:
+                raise
+        time.sleep(min(0.01 * 2**attempt, 0.25))
+
+
+@contextmanager
+def _hold(top: Path, folder: Path) -> Generator[None]:
+    """Hold the lock of a repository, which goes with the process."""
+    name = hashlib.sha256(str(top).encode()).hexdigest()[:16]
+    flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+    file = os.open(folder / f"{name}.lock", flags, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _add_once(top: Path, folder: Path, mark: Path, branch: str) -> None:
     """Make the worktree, on a new branch or on one that nobody has checked out."""
     _take_apart(top, folder, mark)
     seams.point("worktree.before_add")

@@ -12,11 +12,18 @@ from windlass.engine.limit_options import Budget
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import as_object, is_mapping, is_sequence
 from windlass.loop.resume_input import Allow, Deny
+from windlass.messages import Message
 from windlass.options.checks import no_key
 from windlass.options.parse import merge_options
 from windlass.workflows.draw import draw_html, draw_mermaid, draw_svg, draw_text
 from windlass.workflows.graph import Graph, read_graph
-from windlass.workflows.host import WorkflowArguments, WorkflowCall
+from windlass.workflows.host import (
+    WorkflowArguments,
+    WorkflowCall,
+    check_names,
+    drop_limits,
+    read_task,
+)
 from windlass.workflows.result import WorkflowResult
 from windlass.workflows.scheduler import GraphFlow
 
@@ -24,19 +31,37 @@ _ARTIFACT: Final = Artifact.__struct_fields__
 
 
 class WorkflowGraph(Graph):
-    """A checked graph: `await graph.run(task)`, `await graph.resume(session_id)`, `graph.draw()`."""
+    """A checked graph: `await graph.run(task)`, `await graph.resume(session_id)`, `graph.draw()`.
+
+    It can be submitted like an agent: `await runtime.submit(graph, task)`.
+    """
+
+    #: Options of its runs, where a run names no others.
+    options: Mapping[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"<WorkflowGraph {self.name}: {len(self.nodes)} nodes, {len(self.edges)} edges>"
 
+    def with_(self, **options: Any) -> WorkflowGraph:
+        """Return the graph with options of `workflow_execute` for all its runs.
+
+        ```python
+        await runtime.serve(graph.with_(model="anthropic:claude-sonnet-4-5", max_steps=30))
+        ```
+        """
+        check_names(options, "WorkflowGraph.with_")
+        other = WorkflowGraph(self.name, self.entry, self.nodes, self.edges, self.version)
+        other.options = {**self.options, **options}
+        return other
+
     async def run(
         self,
-        task: str,
+        task: str | Sequence[Message],
         artifacts: Sequence[Artifact | Mapping[str, Any]] | None = None,
         **options: Any,
     ) -> WorkflowResult:
         """Run the graph on a task, as `workflow_execute` does."""
-        arguments = WorkflowArguments(options, "WorkflowGraph.run")
+        arguments = WorkflowArguments({**self.options, **options}, "WorkflowGraph.run")
         return await WorkflowCall(arguments).begin(build_flow(task, self, artifacts, arguments))
 
     async def resume(
@@ -56,6 +81,7 @@ class WorkflowGraph(Graph):
         The task and the artifacts are those that it was begun with. Nodes that are over are not run
         again. `WorkflowChanged` if a node that was begun is another one now.
         """
+        options = {**drop_limits(self.options), **options}
         arguments = WorkflowArguments(options, "WorkflowGraph.resume")
         call = WorkflowCall(arguments)
         record = await call.read_record(session_id)
@@ -100,7 +126,7 @@ def workflow_graph(spec: Mapping[str, Any] | WorkflowGraph) -> WorkflowGraph:
     if isinstance(spec, WorkflowGraph):
         return spec
     graph = read_graph(spec)
-    return WorkflowGraph(graph.name, graph.entry, graph.nodes, graph.edges)
+    return WorkflowGraph(graph.name, graph.entry, graph.nodes, graph.edges, graph.version)
 
 
 async def workflow_execute(
@@ -123,8 +149,10 @@ async def workflow_execute(
     on the `session_id` of a run that was killed goes on with it.
     """
     door = "workflow_execute"
-    arguments = WorkflowArguments(merge_options(options, more, door), door)
-    flow = build_flow(task, workflow_graph(graph), artifacts, arguments)
+    checked = workflow_graph(graph)
+    given = {**checked.options, **merge_options(options, more, door)}
+    arguments = WorkflowArguments(given, door)
+    flow = build_flow(task, checked, artifacts, arguments)
     return await WorkflowCall(arguments).begin(flow)
 
 
@@ -132,6 +160,7 @@ def build_flow(
     task: object, graph: Graph, artifacts: object, arguments: WorkflowArguments
 ) -> GraphFlow:
     """Check the task and the artifacts, before anything runs."""
+    task = read_task(task)
     if not isinstance(task, str) or not task.strip():
         raise ConfigError(f"a task is a text that is not blank, not {safe_repr(task)}")
     return GraphFlow(graph, task, read_given(artifacts), arguments.max_steps)

@@ -41,6 +41,9 @@ from windlass.workflows.host import (
     StepHost,
     WorkflowArguments,
     WorkflowCall,
+    check_names,
+    drop_limits,
+    read_task,
 )
 from windlass.workflows.result import WorkflowResult
 from windlass.workflows.steps import WorkflowStep, add_result
@@ -53,9 +56,15 @@ Function = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Workflow:
-    """A workflow that is a function: `await review.run(pr)`, `await review.resume(session_id)`."""
+    """A workflow that is a function: `await review.run(pr)`, `await review.resume(session_id)`.
 
-    def __init__(self, function: Function, name: str | None = None) -> None:
+    It can be submitted like an agent: `await runtime.submit(review, "7")`.
+    """
+
+    #: Options of its runs, where a run names no others.
+    options: Mapping[str, Any] = {}
+
+    def __init__(self, function: Function, name: str | None = None, version: str = "1") -> None:
         if not inspect.iscoroutinefunction(as_given(function)):
             raise ConfigError(f"a workflow is an async function, not {safe_repr(function)}")
         parameters = list(inspect.signature(function).parameters.values())
@@ -65,10 +74,18 @@ class Workflow:
             )
         self.function = function
         self.name = check_identifier(name or function.__name__, "a workflow's name")
+        self.version = check_identifier(version, "a workflow's version")
         self.__doc__ = function.__doc__
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name}{inspect.signature(self.function)}>"
+
+    def with_(self, **options: Any) -> Workflow:
+        """Return the workflow with options for all its runs: `review.with_(max_parallel=2)`."""
+        check_names(options, f"{self.name}.with_")
+        other = Workflow(self.function, self.name, self.version)
+        other.options = {**self.options, **options}
+        return other
 
     async def run(self, *inputs: object, **options: Any) -> WorkflowResult:
         """Run the workflow, and return a `WorkflowResult`; `status` says how it ended.
@@ -77,9 +94,10 @@ class Workflow:
         result = await review.run(7, session_id="review-7", store="sqlite:///runs.db")
         ```
         The inputs of the function are plain data. The options are those of `workflow_execute`. On the
-        `session_id` of a run that was killed it goes on.
+        `session_id` of a run that was killed it goes on. What a fleet hands over is a text: a function
+        with several inputs, or none, is submitted with a JSON list of them.
         """
-        arguments = WorkflowArguments(options, f"{self.name}.run")
+        arguments = WorkflowArguments({**self.options, **options}, f"{self.name}.run")
         flow = FunctionFlow(self, self.check_inputs(inputs), arguments.max_steps)
         return await WorkflowCall(arguments).begin(flow)
 
@@ -97,6 +115,7 @@ class Workflow:
         Steps that are over are not run again. `WorkflowChanged` if the function asks for other steps
         than those on record; `error.step` is the first that differs.
         """
+        options = {**drop_limits(self.options), **options}
         arguments = WorkflowArguments(options, f"{self.name}.resume")
         call = WorkflowCall(arguments)
         record = await call.read_record(session_id)
@@ -110,11 +129,25 @@ class Workflow:
 
     def check_inputs(self, inputs: Sequence[object]) -> list[Any]:
         """Return the inputs as a journal gives them back; refuse those that do not fit."""
+        if len(inputs) == 1 and isinstance(task := read_task(inputs[0]), str):
+            inputs = (task,) if task is inputs[0] else self._read_submitted(task)
         try:
             inspect.signature(self.function).bind(None, *inputs)
         except TypeError as error:
             raise ConfigError(f"{self.name}{inspect.signature(self.function)}: {error}") from None
         return as_journaled(list(inputs), f"what {self.name!r} is given")
+
+    def _read_submitted(self, text: str) -> Sequence[object]:
+        """Read the inputs from the text that was submitted."""
+        if len(inspect.signature(self.function).parameters) == 2:
+            return (text,)
+        try:
+            return msgspec.json.decode(text, type=list[Any])
+        except (msgspec.DecodeError, RecursionError):
+            raise ConfigError(
+                f"{self.name}{inspect.signature(self.function)} is submitted with a JSON list of its "
+                f"inputs, not with {safe_repr(text)}"
+            ) from None
 
 
 _POSITIONAL: Final = (
@@ -128,11 +161,11 @@ def workflow(function: Function, /) -> Workflow: ...
 
 
 @overload
-def workflow(*, name: str | None = None) -> Callable[[Function], Workflow]: ...
+def workflow(*, name: str | None = None, version: str = "1") -> Callable[[Function], Workflow]: ...
 
 
 def workflow(
-    function: Function | None = None, /, *, name: str | None = None
+    function: Function | None = None, /, *, name: str | None = None, version: str = "1"
 ) -> Workflow | Callable[[Function], Workflow]:
     """Make a workflow of an async function, whose steps are not run again on resume.
 
@@ -147,8 +180,8 @@ def workflow(
     and must do the same then.
     """
     if function is None:
-        return partial(Workflow, name=name)
-    return Workflow(function, name)
+        return partial(Workflow, name=name, version=version)
+    return Workflow(function, name, version)
 
 
 class FunctionFlow:
@@ -172,6 +205,10 @@ class FunctionFlow:
 
     def check(self, record: JsonObject, steps: Sequence[WorkflowStep]) -> None:
         """Accept any: the function is compared with the record while it runs."""
+
+    def list_words(self) -> list[str]:
+        """List the inputs: what a step is asked may have the words of other steps in it."""
+        return [self.build_prompt()]
 
     def prepare(self, defaults: Mapping[str, Any]) -> None:
         """Refuse defaults of nodes: a function names its agents itself."""
@@ -247,7 +284,7 @@ class WorkflowContext:
             if result is None:
                 return await self._park(step)
             if not step.is_over:
-                step = await self._log.end(_read_run(step, result))
+                step = await self._host.end(_read_run(step, result))
         finally:
             self._leave()
         if step.status == "failed":
@@ -281,7 +318,7 @@ class WorkflowContext:
                 blocks = not inspect.iscoroutinefunction(function)
                 async with self._room:
                     ended = await self._call(step, call, retries, blocks)
-                step = await self._log.end(ended)
+                step = await self._host.end(ended)
         finally:
             self._leave()
         if step.status == "failed":

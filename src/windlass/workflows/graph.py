@@ -27,7 +27,7 @@ KINDS: Final = ("stage", "verify", "subagent")
 MODES: Final = ("agent", "llm")
 TRANSCRIPTS: Final = ("inherit", "fork", "reset", "compact")
 VERDICTS: Final = ("pass", "fail")
-_SPEC: Final = ("name", "entry", "nodes", "edges")
+_SPEC: Final = ("name", "version", "entry", "nodes", "edges")
 _EDGE: Final = ("from", "to", "when", "on")
 _TESTS: Final = ("equals", "in", "exists")
 _CHECKS: Final = ("command", "schema", "judge")
@@ -118,9 +118,14 @@ class Graph:
     """The nodes and edges of a workflow."""
 
     def __init__(
-        self, name: str, entry: str, nodes: Mapping[str, Node], edges: Iterable[Edge]
+        self,
+        name: str,
+        entry: str,
+        nodes: Mapping[str, Node],
+        edges: Iterable[Edge],
+        version: str = "1",
     ) -> None:
-        self.name, self.entry = name, entry
+        self.name, self.entry, self.version = name, entry, version
         self.nodes, self.edges = dict(nodes), tuple(edges)
 
     def edges_from(self, node: str) -> list[Edge]:
@@ -145,6 +150,7 @@ def read_graph(spec: Mapping[str, Any]) -> Graph:
     _check_keys("a graph", spec, _SPEC)
     name = spec.get("name", "workflow")
     check_identifier(name, "a graph's name")
+    version = check_identifier(spec.get("version", "1"), "a graph's version")
     given = spec.get("nodes")
     if not is_mapping(given) or not given:
         raise ConfigError("a graph has nodes: {id: {…}}, at least one")
@@ -153,7 +159,7 @@ def read_graph(spec: Mapping[str, Any]) -> Graph:
     if not is_sequence(listed):
         raise ConfigError(f"edges is a list of {{from, to}}, not {safe_repr(listed)}")
     edges = [_read_edge(at, one, nodes) for at, one in enumerate(listed)]
-    graph = Graph(name, _find_entry(spec.get("entry"), nodes, edges), nodes, edges)
+    graph = Graph(name, _find_entry(spec.get("entry"), nodes, edges), nodes, edges, version)
     _check_reach(graph)
     _check_loops(graph)
     return graph

@@ -7,7 +7,7 @@ those of every run. Nobody asks a model: the call is put on record when the run 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -30,7 +30,8 @@ from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError, NoSuchSession, StoreError, WorkflowChanged, safe_repr
 from windlass.events import IterationStart, JournalEntry, Noted, Replied
 from windlass.identifiers import child_session_id
-from windlass.json_types import JsonObject, as_object
+from windlass.json_types import JsonObject, as_object, is_sequence
+from windlass.loop.inbox import take_item, wait_for_mail
 from windlass.loop.kernel import Stage
 from windlass.loop.ledger import NO_LIMITS
 from windlass.loop.plan import BUDGET, Plan, as_journaled
@@ -46,8 +47,10 @@ from windlass.observe.callbacks import CallbackOptions, sinks_of
 from windlass.options.checks import number
 from windlass.options.index import NAMES
 from windlass.options.parse import unknown_option
+from windlass.store.base import InboxItem
 from windlass.tools.tool import Parked, Tool, ToolContext
 from windlass.usage import NO_USAGE, Usage
+from windlass.workflows.labels import bind_agent, collect_labels, find_labels
 from windlass.workflows.result import WorkflowResult
 from windlass.workflows.steps import FINISHED, StepLog, WorkflowStep, read_steps
 
@@ -108,19 +111,41 @@ class Flow(Protocol):
         """Return the first message of its session."""
         ...
 
+    def list_words(self) -> list[str]:
+        """List the texts of whoever wrote the task and the workflow, which flow control trusts."""
+        ...
+
     async def carry_out(self, host: StepHost) -> FlowEnd | Parked:
         """Run the steps that are not over yet."""
         ...
+
+
+def check_names(given: Iterable[str], door: str) -> None:
+    """Refuse names that are no options of a workflow."""
+    known = (NAMES["loop"] | {"system", *_OWN}) - set(_WHOLE)
+    for name in given:
+        if name not in known:
+            raise unknown_option(name, known, door)
+
+
+def drop_limits(options: Mapping[str, Any]) -> JsonObject:
+    """Return the options of a workflow that hold for a resume: limits are those of the record."""
+    return {n: one for n, one in options.items() if n not in ("budget", "max_steps", "session_id")}
+
+
+def read_task(given: object) -> object:
+    """Return the text of messages, as a fleet hands over what was submitted; other values as they are."""
+    if not is_sequence(given) or not given:
+        return given
+    texts = [one.text for one in given if isinstance(one, Message)]
+    return "\n\n".join(texts) if len(texts) == len(given) else given
 
 
 class WorkflowArguments:
     """The options of a workflow's run, and the defaults of its steps."""
 
     def __init__(self, given: Mapping[str, Any], door: str) -> None:
-        known = (NAMES["loop"] | {"system", *_OWN}) - set(_WHOLE)
-        for name in given:
-            if name not in known:
-                raise unknown_option(name, known, door)
+        check_names(given, door)
         whole = number(1, whole=True)
         self.max_steps = int(whole("max_steps", given.get("max_steps", MAX_STEPS)))
         self.max_parallel = int(whole("max_parallel", given.get("max_parallel", MAX_PARALLEL)))
@@ -184,15 +209,20 @@ class WorkflowArguments:
 class StepHost:
     """What a workflow runs its steps with: the log, the run, and the answers of a resume."""
 
-    def __init__(self, log: StepLog, ctx: ToolContext[Any], call: WorkflowCall) -> None:
+    def __init__(
+        self, log: StepLog, ctx: ToolContext[Any], call: WorkflowCall, words: Sequence[str]
+    ) -> None:
+        self._words = words  # of whoever wrote the task and the workflow
         self.log, self.run, self.arguments = log, log.run, call.arguments
         self._ctx, self._call = ctx, call
+        self._under_way: set[str] = set()  # sessions of steps
+        self._touched: dict[int, dict[str, str]] = {}  # by steps of this process
 
     async def run_session(
         self, step: WorkflowStep, agent: Delegate, task: str | Sequence[Message]
     ) -> AgentResult[Any] | None:
         """Run an agent for a step, or go on with its session; None if it stays parked."""
-        if step.number in self._call.left_alone:
+        if step.number in self._call.left_alone or self._find_suspend() is not None:
             return None
         run, ctx = self.run, self._ctx
         inner: ToolContext[Any] = ToolContext(
@@ -206,12 +236,43 @@ class StepHost:
             step.attempt,
         )
         child_id = self.log.name_session(step)
-        result = await run_child(agent, task, inner, child_id)
-        return None if result.status == "suspended" else result
+        before = collect_labels(step, self.log.steps)
+        agent = bind_agent(agent, before, self._words, self.arguments.defaults)
+        self._under_way.add(child_id)
+        try:
+            result = await run_child(agent, task, inner, child_id)
+        finally:
+            self._under_way.discard(child_id)
+        if result.status == "suspended":
+            return None
+        self._touched[step.number] = find_labels(result)
+        return result
+
+    async def end(self, step: WorkflowStep) -> WorkflowStep:
+        """Record how a step ended, with what it and those before it have touched."""
+        labels = {**self._touched.get(step.number, {}), **collect_labels(step, self.log.steps)}
+        return await self.log.end(msgspec.structs.replace(step, labels=labels))
+
+    async def pass_on_suspend(self) -> None:
+        """Once somebody suspends the workflow, have the steps under way park before their next turn."""
+        while (item := self._find_suspend()) is None:
+            await wait_for_mail(self.run, None)
+        for child_id in list(self._under_way):
+            try:
+                await self.run.store.post(child_id, "suspend", item.payload)
+            except NoSuchSession:
+                continue  # it has not begun
+
+    def _find_suspend(self) -> InboxItem | None:
+        return next((item for item in self.run.journal.mail if item.kind == "suspend"), None)
 
     def park(self, steps: Sequence[WorkflowStep]) -> Parked:
         """Build what parks the workflow while these steps wait."""
-        return Parked(f"waiting for {', '.join([step.name for step in steps])}")
+        reason = f"waiting for {', '.join([step.name for step in steps])}"
+        if (item := self._find_suspend()) is not None:
+            reason = str(item.fields.get("reason") or reason)
+            take_item(self.run, item)
+        return Parked(reason)
 
 
 class WorkflowCall:
@@ -333,13 +394,15 @@ class WorkflowCall:
 
         async def handle(args: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
             assert isinstance(ctx.scope, Run)
-            return await self._carry_out(flow, StepHost(StepLog(ctx.scope, ctx.call_id), ctx, self))
+            log = StepLog(ctx.scope, ctx.call_id)
+            return await self._carry_out(flow, StepHost(log, ctx, self, flow.list_words()))
 
         tool = Tool(DOOR, f"Carry out {flow.name}.", {}, handle, keyed=True, kind="agent")
         arguments = self.arguments
         return arguments.build_request(arguments.build_plan(flow, tool, record))
 
     async def _carry_out(self, flow: Flow, host: StepHost) -> ToolResult | Parked:
+        watching = asyncio.ensure_future(host.pass_on_suspend())
         try:
             end = await flow.carry_out(host)
         except (WorkflowChanged, StoreError) as error:
@@ -348,6 +411,9 @@ class WorkflowCall:
             host.run.interrupt(DETACHED)
             await asyncio.Event().wait()  # until it is interrupted
             raise
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
         if isinstance(end, Parked):
             return end
         host.run.note(FINISHED, as_journaled(end, f"the output of {flow.name!r}"))

@@ -118,6 +118,7 @@ def build_agent(node: Node, defaults: Mapping[str, Any], forked: str | None = No
     if node.mode == "llm" or node.judge is not None:
         # Without tools the first reply ends it; a limit of one turn would count a call that was lost.
         options = {name: one for name, one in options.items() if name != "tools"}
+        options.setdefault("await_resumption", False)  # it is asked once
     elif node.kind != "verify":
         tools = as_tools(resolve_names(ToolOptions.read(options).tools, options))
         kept = [tool for tool in tools if tool.name != ARTIFACT_TOOL]

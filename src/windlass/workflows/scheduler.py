@@ -70,6 +70,12 @@ class GraphFlow:
             error.step = step.name
             raise error
 
+    def list_words(self) -> list[str]:
+        """List the task, the tasks of the nodes, and the artifacts that the workflow was given."""
+        nodes = self.graph.nodes.values()
+        own = [text for node in nodes for text in (node.task, node.judge) if text]
+        return [self.task, *own, *[one.text for one in self.artifacts if one.text]]
+
     def prepare(self, defaults: Mapping[str, Any]) -> None:
         """Refuse nodes whose options do not fit together."""
         for node in self.graph.nodes.values():
@@ -122,7 +128,7 @@ class Scheduler:
             return
         if ended.status == "done":
             ended = self._follow(ended)
-        await self.log.end(ended)
+        await self.host.end(ended)
 
     def _follow(self, step: WorkflowStep) -> WorkflowStep:
         """Return the step with the nodes that its edges lead to."""

@@ -69,6 +69,8 @@ class WorkflowStep(Record, frozen=True, kw_only=True):
     """Model calls of that run."""
     model_ms: float = 0.0
     """Milliseconds that they took."""
+    labels: dict[str, str] = {}
+    """What it and the steps before it have touched: `reads_untrusted`, …, and the tool that did so."""
 
     @property
     def output(self) -> Any:
@@ -187,6 +189,7 @@ _AT_END: Final = (
     "session_id",
     "calls",
     "model_ms",
+    "labels",
 )
 
 

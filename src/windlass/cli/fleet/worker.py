@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import click
+import msgspec
 
 from windlass.agents.agent import Agent
 from windlass.cli.console import err
@@ -17,11 +18,14 @@ from windlass.cli.options import store_option
 from windlass.cli.session_run import hear_signals
 from windlass.cli.store_location import find_place
 from windlass.errors import ConfigError, safe_repr
-from windlass.fleet.request import name_agent
+from windlass.fleet.limits import FleetLimits, check_limits
+from windlass.fleet.request import FleetAgent, name_agent
 from windlass.fleet.worker import GRACE_SECONDS, SLOTS, Worker
+from windlass.fleet.workers import LEASE_SECONDS
 from windlass.json_types import is_sequence
 from windlass.runtime.runtime import Runtime
-from windlass.store.base import Store
+from windlass.workflows.execute import WorkflowGraph
+from windlass.workflows.functions import Workflow
 
 
 @click.command()
@@ -42,6 +46,27 @@ from windlass.store.base import Store
     metavar="SECONDS",
     help="How long running turns may take when the worker is told to end.",
 )
+@click.option(
+    "--fleet",
+    "engine",
+    metavar="ENGINE",
+    default="local",
+    show_default=True,
+    help="local, procrastinate, pgqueuer, or one that a package offers.",
+)
+@click.option(
+    "--lease",
+    type=click.FloatRange(1, 3600),
+    default=LEASE_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="A worker that is silent for so long is taken for lost.",
+)
+@click.option(
+    "--limits",
+    metavar="JSON",
+    help="Limits over all workers, as Runtime.serve takes them.",
+)
 @store_option
 @debug_option
 def worker(
@@ -49,42 +74,54 @@ def worker(
     concurrency: int,
     queues: tuple[str, ...],
     grace: float,
+    engine: str,
+    lease: float,
+    limits: str | None,
     store: str | None,
 ) -> None:
-    """Drive submitted runs of these agents: each object is an Agent, or a list of them.
+    """Drive submitted runs of these agents: each object is an Agent, a workflow, or a list of them.
 
     SIGTERM and Ctrl-C end it: running turns end, and the runs are handed over to other workers.
 
     \b
-      windlass worker shop:refunds shop:support --store postgresql://…
+      windlass worker shop:refunds shop:support --store postgresql://… --fleet procrastinate
     """
-    agents = _load_agents(targets)
+    if engine != "local" and grace >= lease:
+        # A queue's heartbeat may end with the drain: what parks late would be taken over before.
+        raise ConfigError(f"--grace {grace:g} must be less than --lease {lease:g}")
+    agents, checked = _load_agents(targets), _read_limits(limits)
+
+    def build(runtime: Runtime) -> Worker:
+        return runtime.build_worker(
+            *agents, slots=concurrency, queues=queues, lease=lease, limits=checked
+        )
+
     names = ", ".join(name_agent(agent) for agent in agents)
-    place = find_place(store)
-    ended = asyncio.run(_serve(place.open(), agents, concurrency, queues, grace, names))
+    runtime = Runtime(store=find_place(store).open(), fleet=engine)
+    ended = asyncio.run(_serve(runtime, build, grace, f"{names} ({concurrency} at once)"))
     if not ended:
         # What did not park is taken up elsewhere where its journal ends. Waiting for its tools, or
         # cancelling them, could take for ever or end the session.
         os._exit(0)
 
 
+def _read_limits(text: str | None) -> FleetLimits:
+    """Read limits from JSON."""
+    try:
+        return check_limits(None if text is None else msgspec.json.decode(text))
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"""--limits is JSON such as '{{"tenants": {{"*": 5}}}}', not {safe_repr(text)}: {error}"""
+        ) from error
+
+
 async def _serve(
-    store: Store,
-    agents: Sequence[Agent[Any, Any]],
-    slots: int,
-    queues: Sequence[str],
-    grace: float,
-    names: str,
+    runtime: Runtime, build: Callable[[Runtime], Worker], grace: float, what: str
 ) -> bool:
     told = asyncio.Event()
     with hear_signals(lambda _: told.set()):
-        async with Runtime(store=store) as runtime:
-            return await _serve_until(
-                told,
-                runtime.build_worker(*agents, slots=slots, queues=tuple(queues)),
-                grace,
-                f"{names} ({slots} at once)",
-            )
+        async with runtime:
+            return await _serve_until(told, build(runtime), grace, what)
 
 
 async def _serve_until(told: asyncio.Event, worker: Worker, grace: float, what: str) -> bool:
@@ -102,14 +139,16 @@ async def _serve_until(told: asyncio.Event, worker: Worker, grace: float, what: 
     return True
 
 
-def _load_agents(targets: Sequence[str]) -> list[Agent[Any, Any]]:
-    found: list[Agent[Any, Any]] = []
+def _load_agents(targets: Sequence[str]) -> list[FleetAgent]:
+    found: list[FleetAgent] = []
     for target in targets:
         thing: object = import_object(target, "worker")
         for one in thing if is_sequence(thing) else [thing]:
-            if not isinstance(one, Agent):
-                raise ConfigError(f"{target} is an Agent or a list of them, not {safe_repr(one)}")
-            found.append(cast("Agent[Any, Any]", one))
+            if not isinstance(one, Agent | WorkflowGraph | Workflow):
+                raise ConfigError(
+                    f"{target} is an Agent, a workflow or a list of them, not {safe_repr(one)}"
+                )
+            found.append(cast("FleetAgent", one))
     known: set[str] = set()
     for agent in found:
         if (name := name_agent(agent)) in known:

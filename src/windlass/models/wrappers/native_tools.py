@@ -58,7 +58,7 @@ class Native(Retrying):
                 failed = error.attempts
                 await self._pause(error, 1, failed, emit)
             else:
-                if _is_left(response):
+                if _is_plain(response) or _is_left(response):
                     return response
                 return await self._repair(request, emit, response, None)
             response = await self._retry(request, emit, failed)
@@ -124,12 +124,27 @@ class Native(Retrying):
         return msgspec.structs.replace(empty, asides=(*asides, *empty.asides))
 
 
+def _is_plain(response: Response) -> bool:
+    """Tell quickly whether a reply ends in a call, or is one text in which none is written."""
+    try:
+        content = response.message.content
+        last = content[-1]
+        if type(last) is ToolCall:
+            return True
+        return (
+            type(last) is Text and len(content) == 1 and last.text != "" and OPEN not in last.text
+        )
+    except Exception:
+        return False  # it says nothing, or is no reply
+
+
 def _is_left(response: Response) -> bool:
     """Tell whether a reply is left as it is: it ends in a call, or is none and refused by the caller."""
-    if type(response) is Response and type(message := response.message) is Message:
-        content = message.content
-        if type(content) is tuple and content and type(content[-1]) is ToolCall:
+    try:
+        if type(response.message.content[-1]) is ToolCall:
             return True  # the usual turn, checked cheaply
+    except Exception:
+        pass  # it says nothing, or is no reply
     return not _is_sound(response)
 
 

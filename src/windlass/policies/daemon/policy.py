@@ -76,6 +76,7 @@ class Daemon(Policy[None]):
         for item in [item for item in run.inbox if _is_stop(item)]:
             take_item(run, item)  # it was for a run before this one
         state = self._read(run)
+        run.ledger.iterations = min(run.ledger.iterations, state.turns)
         if not state.is_started:
             state.capacity = self.options.event_queue_capacity or CAPACITY
             mtimes = read_mtimes(self.options.watch_paths)
@@ -211,6 +212,7 @@ class Daemon(Policy[None]):
     async def _wake(self, run: Run, reason: str, words: str | None = None, **facts: object) -> None:
         """Put on record why the daemon wakes up, and what the model hears of it."""
         self._note(run, WAKE, {"reason": reason, **facts})
+        run.ledger.iterations = 0  # a limit on turns is one for each time that it wakes up
         if words is not None:
             run.hear(Message("user", (Text(words),), WAKE))
         await run.store_record()

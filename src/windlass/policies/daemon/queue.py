@@ -52,6 +52,7 @@ class DaemonState:
         self.is_due = False  # to become idle, or idle: nothing is left to do
         self.idle: JsonObject | None = None  # the note, while it is idle
         self.heard = False  # a message came meanwhile
+        self.turns = 0  # since it woke up, or since its run began
         self.is_started = False  # the note of this run is there
         self.is_imported = False  # its run began from a snapshot
         self.definition: JsonObject | None = None
@@ -86,6 +87,7 @@ class DaemonState:
                 self.heard = message.role != "assistant"
             case IterationStart():
                 self.is_due, self.idle, self.heard = False, None, False
+                self.turns += 1
             case IterationEnd(reason=reason) if reason == IDLE_TURN:
                 self.is_due, self.heard = True, False
             case Noted(data=dict()):
@@ -99,6 +101,7 @@ class DaemonState:
             self.front.insert(0, msgspec.structs.replace(self.in_flight, repeat=True))
         self.in_flight, self.idle, self.is_started = None, None, False
         self.is_due, self.heard = True, False  # without a prompt there is nothing to do
+        self.turns = 0
         found: object = (entry.metadata or {}).get(DAEMON)
         if not is_object(found):
             return
@@ -119,7 +122,7 @@ class DaemonState:
         elif entry.name == IDLE:
             self.idle, self.in_flight = data, None
         elif entry.name == WAKE:
-            self.idle, self.is_due = None, False
+            self.idle, self.is_due, self.turns = None, False, 0
             if data.get("number") is not None:
                 taken = QueuedEvent(data["number"], data["event"])
                 self.in_flight, self.last = taken, max(self.last, taken.number)

@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from windlass import seams
 from windlass.errors import Locked, StoreError
@@ -23,6 +23,7 @@ from windlass.store.postgres.connection import (
     code_of,
     passing,
 )
+from windlass.store.postgres.server_clock import ServerClock
 from windlass.store.postgres.sql import read
 from windlass.store.transaction import BodyTooSlow
 
@@ -77,6 +78,13 @@ class Rows:
         raise StoreError("Postgres has no lastrowid; write INSERT … RETURNING id, and fetchone()")
 
 
+class BodyResources(NamedTuple):
+    """What bodies on a connection use: the statements that it has prepared, and the time."""
+
+    prepared: dict[str, Statement]
+    clock: ServerClock
+
+
 class Cursor(Rows):
     """A cursor with its own result."""
 
@@ -102,18 +110,19 @@ class Cursor(Rows):
 class Tx:
     """The transaction of a body: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
 
-    __slots__ = ("_connection", "_deadline", "_over", "_prepared", "broken")
+    __slots__ = ("_clock", "_connection", "_deadline", "_over", "_prepared", "broken", "is_own")
     dialect: Literal["sqlite", "postgres"] = "postgres"  # the dialect of its SQL
 
-    def __init__(
-        self, connection: Connection, prepared: dict[str, Statement], deadline: float
-    ) -> None:
-        self._connection, self._prepared, self._deadline = connection, prepared, deadline
+    def __init__(self, connection: Connection, resources: BodyResources, deadline: float) -> None:
+        self._connection, self._deadline = connection, deadline
+        self._prepared, self._clock = resources.prepared, resources.clock
         self._over = False
         self.broken: Exception | None = None  # the error that has ended the transaction
+        self.is_own = False  # only statements of Windlass itself: its user cannot make it shorter
 
     def execute(self, sql: str, parameters: object = ()) -> Rows:
         """Run one statement."""
+        self.is_own = False
         return self._do(sql, parameters, own=False)
 
     def executemany(self, sql: str, parameters: Iterable[Any]) -> Rows:
@@ -128,12 +137,17 @@ class Tx:
 
     def keep(self, sql: str, parameters: object = ()) -> Rows:
         """Run a statement of Windlass's own, on tables that `execute` may only read."""
+        self.is_own = True
         return self._do(sql, parameters, own=True)
 
     def cursor(self) -> Cursor:
         """Return a new cursor."""
         self.check()
         return Cursor(self)
+
+    def read_clock(self) -> float:
+        """Return the time in epoch seconds, by the server."""
+        return self._clock.now()
 
     def __getattr__(self, name: str) -> Any:
         raise StoreError(
@@ -233,7 +247,7 @@ def _count(status: str) -> int:
 
 async def run_body(
     connection: Connection,
-    prepared: dict[str, Statement],
+    resources: BodyResources,
     body: Callable[[Any], T],
     context: contextvars.Context,
     *,
@@ -242,7 +256,8 @@ async def run_body(
     """Run the body in the open transaction; `BodyRaised` holds what it raised of its own."""
     began = seams.monotonic()
     deadline = began + limits.LIMIT_SECONDS if limited else float("inf")
-    tx = Tx(connection, prepared, deadline)
+    prepared = resources.prepared
+    tx = Tx(connection, resources, deadline)
     try:
         value = await _in_greenlet(lambda: context.run(body, tx))
         tx.check()
@@ -254,11 +269,17 @@ async def run_body(
             raise OutdatedStatement from broken
         if broken is not None and passing(broken):
             raise broken from None  # whatever the body made of it
+        if (
+            broken is not None
+            and code_of(broken) == "23505"
+            and getattr(body, "on_snapshot", False)
+        ):
+            raise KeyTaken from broken
         raise error if isinstance(error, BodyRaised) else BodyRaised(error) from error
     finally:
         tx.end()
         took = seams.monotonic() - began
-        if limited and took > limits.SLOW_SECONDS:
+        if limited and took > limits.SLOW_SECONDS and not tx.is_own:
             log.warning(
                 "a body held its locks for %.0f ms (limit %.0f ms)",
                 took * 1000,
@@ -268,6 +289,12 @@ async def run_body(
 
 class OutdatedStatement(Exception):
     """A table has changed under a prepared statement, which must be prepared again."""
+
+    sqlstate = "40001"
+
+
+class KeyTaken(Exception):
+    """Somebody else has used a key since the snapshot of the body, which finds it in the next one."""
 
     sqlstate = "40001"
 

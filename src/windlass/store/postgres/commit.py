@@ -104,20 +104,34 @@ async def once(
             await patience.after(error)
 
 
+async def never(_connection: Connection) -> bool:
+    """Return False: a transaction that is safe to repeat is run again if its end is not known."""
+    return False
+
+
 async def look(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
     """Read several things in one snapshot."""
+
+    async def read(connection: Connection) -> T:
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            value = await work(connection)
+            await connection.execute("COMMIT")
+            return value
+        except BaseException as error:
+            await roll_back(connection, error)
+            raise
+
+    return await look_once(pool, read)
+
+
+async def look_once(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Read by one statement, which needs no transaction."""
     patience = Patience(pool.patience)
     while True:
         try:
             async with pool.take() as connection:
-                await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                try:
-                    value = await work(connection)
-                    await connection.execute("COMMIT")
-                    return value
-                except BaseException as error:
-                    await roll_back(connection, error)
-                    raise
+                return await work(connection)
         except Exception as error:
             await patience.after(error)
 

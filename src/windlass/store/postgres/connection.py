@@ -137,6 +137,7 @@ class Pool:
         self._idle: list[Connection] = []
         self._places = asyncio.Semaphore(size)
         self.ready: Callable[[Connection], Awaitable[None]] | None = None  # for each new connection
+        self.prepare: Callable[[Connection], Awaitable[None]] | None = None  # for each use of one
         self._reached = False
         self.answered: list[str] = []  # tokens of transactions whose end is known
 
@@ -151,6 +152,8 @@ class Pool:
         async with self._places:
             connection = await self._open()
             try:
+                if self.prepare is not None:
+                    await self.prepare(connection)
                 yield connection
             except BaseException as error:
                 gone = connection.is_closed()  # a driver asked about its transaction then has none

@@ -8,7 +8,7 @@ from typing import TypeGuard, TypeVar
 
 from windlass.errors import ConfigError, safe_repr
 from windlass.store.base import Store
-from windlass.store.postgres.bodies import BodyRaised, run_body
+from windlass.store.postgres.bodies import BodyRaised, BodyResources, run_body
 from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.store import PostgresStore
 from windlass.store.wishes import Transaction
@@ -35,7 +35,8 @@ async def run_on_connection(
             "connection= is on another database than the store: its tables are not there"
         )
     try:
-        value = await run_body(own, {}, body, contextvars.copy_context(), limited=False)
+        resources = BodyResources({}, store.clock)
+        value = await run_body(own, resources, body, contextvars.copy_context(), limited=False)
     except BodyRaised as raised:
         if raised.error.__class__.__module__.startswith("windlass"):
             await _set_path(own, before)  # our own refusal: the transaction is sound

@@ -103,9 +103,11 @@ async def silences(connection: Connection) -> dict[str, float]:
 _ROWS = "SELECT seq, first, at, payload, cuts, hash FROM windlass_rows WHERE sid = $1"
 
 
-async def rows(connection: Connection, session_id: str) -> tuple[list[Row], SessionRow]:
+async def rows(
+    connection: Connection, session_id: str, known: SessionRow | None = None
+) -> tuple[list[Row], SessionRow]:
     """Return the session's rows with their large values restored, and its own row."""
-    found = await find(connection, session_id)
+    found = await find(connection, session_id) if known is None else known
     rows = await connection.fetch(f"{_ROWS} ORDER BY seq", found.sid)
     for place, row in enumerate(rows):
         if row[0] != place:
@@ -119,9 +121,9 @@ def _missing(session_id: str, seq: int) -> Corrupt:
     return Corrupt(f"session {session_id!r}: row {seq} is missing or out of place")
 
 
-async def entries(connection: Connection, session_id: str) -> list[JournalEntry]:
-    """Read the entries for a new writer."""
-    found, session = await rows(connection, session_id)
+async def entries(connection: Connection, session_id: str, known: SessionRow) -> list[JournalEntry]:
+    """Read the entries for a new writer, which has the session's own row."""
+    found, session = await rows(connection, session_id, known)
     stands = session.stands
     return written.restore_entries(found, session_id, Head(stands[0], stands[2]), stands[1])
 
@@ -181,10 +183,14 @@ async def inbox(connection: Connection, session_id: str) -> list[InboxItem]:
 
 
 async def sum_spending(
-    connection: Connection, since: float, *, reserved: bool = False
+    connection: Connection, since: float, *, reserved: bool = False, tenant: str | None = None
 ) -> tuple[int, float]:
     """Sum the tokens and dollars of the calls from this time on, or also of those reserved."""
     which = "" if reserved else books.MADE
+    if tenant is not None:
+        text = f"{books.SPENT}$1{which}{books.OF_TENANT}$2)"
+        [row] = await connection.fetch(text, plain(since), tenant)
+        return int(row[0]), float(row[1])
     [row] = await connection.fetch(f"{books.SPENT}$1{which}", plain(since))
     return int(row[0]), float(row[1])
 

@@ -28,6 +28,7 @@ from windlass.store.threaded.jobs import (
 # What is right one after the other, as bodies run on SQLite, is right here: a body that has read what
 # another is changing is run again, also where the two write different rows.
 SERIALIZABLE = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 ROWS = 64  # of a session in one group
 
 _FENCE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from windlass.errors import Corrupt, StoreError
+from windlass.store.allotments import TABLES as ALLOTMENTS
 from windlass.store.postgres.address import Address
 from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.schema_check import (
@@ -117,11 +118,11 @@ CREATE TABLE windlass_beats (store text PRIMARY KEY, at float8 NOT NULL);
 UPGRADES: dict[int, str] = {
     1: "ALTER TABLE windlass_sessions ADD COLUMN holder text;" + BEATS,
     # There is no version 3 here: from 4 on both dialects have the same numbers.
-    2: WISHES,
+    2: WISHES + ALLOTMENTS,
 }  # from a version to the next: statements, run by the first process
 
 
-KNOWN = TABLES + BEATS + WISHES
+KNOWN = TABLES + BEATS + WISHES + ALLOTMENTS
 
 
 class Schema:

@@ -34,22 +34,28 @@ from windlass.store.postgres.queries import (
     sum_spending,
     unknown,
 )
+from windlass.store.postgres.queries import entries as read_entries
 from windlass.store.postgres.rows import Numbers, plain, share_values
 from windlass.store.postgres.schema import CHANNEL, RESERVE_LOCK, TOKEN_SECONDS, VALUES_LOCK
+from windlass.store.postgres.sql import read
 from windlass.store.sqlite.model_calls import OF_SESSION, Page
 from windlass.store.sqlite.queries import split
 from windlass.store.threaded.jobs import Line
 from windlass.store.threaded.store import Opening
-from windlass.store.wishes import WAKE, WAKING
+from windlass.store.wishes import WAKE_TREE, WAKING
 
-# `windlass.store.wishes.WAKE` in the form of the driver: the time is one value.
-_WAKE = WAKE.replace("session = ?", "session = $2").replace("?", "$1")
+# `windlass.store.wishes.WAKE_TREE` in the form of the driver: the time is one value.
+_WAKE = WAKE_TREE.replace("WHERE id = ?", "WHERE id = $2").replace("?", "$1")
 AT_ONCE = 500  # sessions that are removed in one transaction
 
 
 async def become_writer(connection: Connection, opening: Opening) -> None:
     """Store the session's first row or its next epoch; safe to repeat."""
     line, opening.entries = opening.line, None
+    if opening.claim is not None:
+        statement, values = opening.claim
+        if await connection.execute(read(statement).text, *values) != "UPDATE 1":
+            raise opening.claim_error()
     found = await _next_epoch(connection, opening)
     if found is None:
         if not opening.create:
@@ -67,6 +73,8 @@ async def become_writer(connection: Connection, opening: Opening) -> None:
         raise StoreError(f"session {line.session_id!r} comes and goes; try again")
     line.sid, line.epoch, line.stands = found.sid, found.epoch, found.stands
     opening.mail = (await mail(connection, {line.sid: line.session_id}))[line.sid]
+    if opening.entries is None:  # nobody else appends to it now
+        opening.entries = await read_entries(connection, line.session_id, found)
 
 
 async def _next_epoch(connection: Connection, opening: Opening) -> SessionRow | None:

@@ -27,9 +27,10 @@ from windlass.store.model_calls import (
     check_filters,
 )
 from windlass.store.postgres import queries as reading
+from windlass.store.postgres import schema
 from windlass.store.postgres import sessions as changes
 from windlass.store.postgres.address import Address
-from windlass.store.postgres.commit import look, once
+from windlass.store.postgres.commit import look, look_once, once
 from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.driver_lock import DriverConnection
 from windlass.store.postgres.writer import Writer
@@ -44,6 +45,10 @@ from windlass.store.threaded.store import (
 
 T = TypeVar("T")
 _SEARCH_PATH = "SELECT pg_catalog.current_setting('search_path')"
+_HAS_TABLE = (
+    "SELECT EXISTS (SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE c.relname = $1 AND n.nspname = current_schema())"
+)
 log = logging.getLogger("windlass.store")
 
 
@@ -62,7 +67,13 @@ class PostgresStore(ServedStore):
         self._writer = Writer(self.address, busy_timeout)
         super().__init__(self.address, self._writer)
         self._writer.token = self.token
+        self.clock = self._writer.clock
         self._driving: DriverConnection | None = None
+        self._asked_to_drive = False
+
+    def read_clock(self) -> float:
+        """Return the time in epoch seconds, by the server once it was asked."""
+        return self.clock.now()
 
     async def _become_writer(self, opening: Opening) -> None:
         changes.check_id(opening.line.session_id)
@@ -93,7 +104,9 @@ class PostgresStore(ServedStore):
 
     async def head(self, session_id: str) -> Head:
         """Return the end of the journal."""
-        return await self._look(lambda db: reading.head(db, session_id))
+        return await self._submit(
+            lambda writer: look_once(writer.pool, lambda db: reading.head(db, session_id))
+        )
 
     async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
         """Return the recorded result of a call."""
@@ -118,7 +131,7 @@ class PostgresStore(ServedStore):
     async def post(self, session_id: str, kind: InboxKind, payload: object = None) -> str:
         """Post an item to the session's inbox, from any process."""
         item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
-        item = (item_id, kind, data, seams.now())
+        item = (item_id, kind, data, self.read_clock())
         seams.point("inbox.before_post")
         await self._ask(lambda writer: writer.post(session_id, item))
         seams.point("inbox.after_post")
@@ -180,9 +193,9 @@ class PostgresStore(ServedStore):
         check_filters(which)
         return await self._look(lambda db: reading.calls(db, which))
 
-    async def spent(self, since: float) -> tuple[int, float]:
+    async def spent(self, since: float, tenant: str | None = None) -> tuple[int, float]:
         """Sum the tokens and dollars of the calls from this time on."""
-        return await self._look(lambda db: reading.sum_spending(db, since))
+        return await self._look(lambda db: reading.sum_spending(db, since, tenant=tenant))
 
     async def record_calls(
         self, calls: Sequence[ModelCall], replaces: Sequence[ReservedCall] = ()
@@ -225,6 +238,16 @@ class PostgresStore(ServedStore):
 
         return await self._ask(find)
 
+    async def install_tables(self, table: str, text: str) -> None:
+        """Run statements that create tables beside those of the store, unless `table` is there."""
+
+        async def install(db: Connection, _trial: object) -> None:
+            await db.execute("SELECT pg_advisory_xact_lock($1)", schema.LOCK)
+            if not await db.fetchval(_HAS_TABLE, table):
+                await db.execute(text)
+
+        await self._ask(lambda writer: once(writer.pool, install))
+
     async def try_driver_lock(self) -> bool:
         """Become the only process that drives sessions here; False while another one is."""
 
@@ -233,15 +256,23 @@ class PostgresStore(ServedStore):
                 self._driving = DriverConnection(writer.address, writer.patience, writer.schema.use)
             return await self._driving.try_acquire()
 
+        self._asked_to_drive = True
         return await self._ask(acquire)
 
     async def release_driver_lock(self) -> None:
-        """Let another process drive sessions."""
-        driving, self._driving = self._driving, None
-        if driving is not None:
-            finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.put(Call(lambda _writer: driving.release(), finished, None))
-            await finished
+        """Let another process drive sessions; an attempt that is under way is waited for."""
+        if not self._asked_to_drive:
+            return
+        self._asked_to_drive = False
+
+        async def release(_writer: Writer) -> None:
+            driving, self._driving = self._driving, None
+            if driving is not None:
+                await driving.release()
+
+        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.put(Call(release, finished, None))
+        await finished
 
     async def _end_readers(self) -> None:
         await self.release_driver_lock()

@@ -22,12 +22,14 @@ from windlass.store import transaction as limits
 from windlass.store.base import InboxItem, InboxKind, second_result_error
 from windlass.store.holder import BEAT_SECONDS
 from windlass.store.postgres.address import Address
-from windlass.store.postgres.bodies import BodyRaised, run_body
+from windlass.store.postgres.bodies import BodyRaised, BodyResources, run_body
 from windlass.store.postgres.commit import (
     CallerLeft,
     Patience,
     Trial,
     look,
+    look_once,
+    never,
     once,
 )
 from windlass.store.postgres.connection import (
@@ -38,9 +40,9 @@ from windlass.store.postgres.connection import (
     passing,
 )
 from windlass.store.postgres.notify import Mail
-from windlass.store.postgres.queries import entries
 from windlass.store.postgres.rows import (
     SERIALIZABLE,
+    SNAPSHOT,
     Batch,
     Numbers,
     begin,
@@ -49,6 +51,7 @@ from windlass.store.postgres.rows import (
     share_values,
 )
 from windlass.store.postgres.schema import Schema
+from windlass.store.postgres.server_clock import ServerClock
 from windlass.store.postgres.sessions import (
     beat,
     become_writer,
@@ -91,6 +94,7 @@ class Writer:
     def __init__(self, address: Address, patience: float) -> None:
         self.address, self.patience = address, patience
         self.numbers = Numbers()
+        self.clock = ServerClock()
         self._queue: deque[Jobs] = deque()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -192,6 +196,7 @@ class Writer:
             {"statement_timeout": limit, **idle},
         )
         self.pool.ready = self.bodies.ready = self.schema.use
+        self.pool.prepare = self.bodies.prepare = self._measure_clock
         self._drain()
         await self._stopping.wait()
         while self._tasks or self._lines:
@@ -209,6 +214,10 @@ class Writer:
         await self.pool.close()
         await self.bodies.close()
         self.news.say()
+
+    async def _measure_clock(self, connection: Connection) -> None:
+        if self.clock.is_old:
+            await self.clock.measure(connection)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -372,7 +381,7 @@ class Writer:
         job.ours = job.ours or job.try_claim()
         if not job.ours:
             raise CallerLeft("the caller was cancelled before the body began")
-        value = await run_body(connection, self._statements(connection), job.body, job.context)
+        value = await run_body(connection, self._resources(connection), job.body, job.context)
         batch = Batch()
         try:
             job.entries = list(job.record(value))
@@ -393,6 +402,9 @@ class Writer:
             job.place, job.fresh = batch.places[line], batch.fresh[line]
             trial.happened = build_stored_check(line, job.place)
         job.value = value
+
+    def _resources(self, connection: Connection) -> BodyResources:
+        return BodyResources(self._statements(connection), self.clock)
 
     def _statements(self, connection: Connection) -> dict[str, Statement]:
         found = self._prepared.get(connection)
@@ -449,10 +461,7 @@ class Writer:
         await self.mail.begin()
         line: Line | None = None
         try:
-            await once(self.pool, lambda c, _trial: become_writer(c, opening))
-            if opening.entries is None:
-                session_id = opening.line.session_id
-                opening.entries = await look(self.pool, lambda c: entries(c, session_id))
+            await once(self.pool, lambda c, trial: self._become_writer(c, trial, opening))
             line = opening.line
             self._holds.add(line)
             if self._beating is None:
@@ -460,6 +469,10 @@ class Writer:
         finally:
             self.mail.on_opened(line, opening.mail)
             opening.ended.set()
+
+    async def _become_writer(self, connection: Connection, trial: Trial, opening: Opening) -> None:
+        trial.happened = never  # it is safe to repeat, so that nothing needs to be found of it
+        await become_writer(connection, opening)
 
     async def undo(self, opening: Opening) -> None:
         """Undo an opening whose caller has left."""
@@ -490,18 +503,22 @@ class Writer:
         self, body: Callable[[Any], T], context: contextvars.Context, left: Callable[[], bool]
     ) -> T:
         """Run a body that belongs to no session."""
-        return await once(
-            self.bodies,
-            lambda c, _trial: run_body(c, self._statements(c), body, context),
-            SERIALIZABLE,
-            left,
-        )
+        begin = SNAPSHOT if getattr(body, "on_snapshot", False) else SERIALIZABLE
+        is_repeatable = getattr(body, "repeatable", False)
+
+        async def work(connection: Connection, trial: Trial) -> T:
+            if is_repeatable:
+                trial.happened = never
+            return await run_body(connection, self._resources(connection), body, context)
+
+        return await once(self.bodies, work, begin, left)
 
     async def consult(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
         """Run a read-only body on a snapshot, without a time limit."""
-        return await look(
+        read = look_once if getattr(body, "one_statement", False) else look
+        return await read(
             self.pool,
-            lambda c: run_body(c, self._statements(c), body, context, limited=False),
+            lambda c: run_body(c, self._resources(c), body, context, limited=False),
         )
 
     async def _call(self, call: Call) -> None:

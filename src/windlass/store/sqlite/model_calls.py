@@ -356,11 +356,17 @@ SPENT = (
     "SELECT coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0)"
     " FROM windlass_calls WHERE at >= "
 )
+OF_TENANT = " AND run IN (SELECT n FROM windlass_runs WHERE coalesce(tenant, '') = "
 
 
-def sum_spending(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
-    """Sum the tokens and dollars of the calls made from this time on."""
-    tokens, usd = connection.execute(f"{SPENT}?{MADE}", (since,)).fetchone()
+def sum_spending(
+    connection: sqlite3.Connection, since: float, tenant: str | None = None
+) -> tuple[int, float]:
+    """Sum the tokens and dollars of the calls made from this time on, by all or by a tenant."""
+    text, values = f"{SPENT}?{MADE}", tuple[object, ...]((since,))
+    if tenant is not None:
+        text, values = f"{text}{OF_TENANT}?)", (since, tenant)
+    tokens, usd = connection.execute(text, values).fetchone()
     return int(tokens), float(usd)
 
 

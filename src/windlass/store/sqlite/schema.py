@@ -11,6 +11,7 @@ from pathlib import Path
 
 from windlass import seams
 from windlass.errors import Corrupt, Full, Locked, StoreError
+from windlass.store.allotments import TABLES as ALLOTMENTS
 from windlass.store.sqlite.model_calls import VIEW
 from windlass.store.sqlite.schema_check import check_files, check_schema, harden
 from windlass.store.wishes import TABLES as WISHES
@@ -109,7 +110,7 @@ BEATS = """
 CREATE TABLE windlass_beats (store TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 """
 
-KNOWN = TABLES + BOOKS + VIEW + BEATS + WISHES
+KNOWN = TABLES + BOOKS + VIEW + BEATS + WISHES + ALLOTMENTS
 
 # The comment keeps these out of reach of a body: a cached statement is not asked about again.
 BEGIN = "BEGIN IMMEDIATE /* windlass */"
@@ -276,7 +277,7 @@ def _run_all(connection: sqlite3.Connection, statements: str) -> None:
 UPGRADES: dict[int, str] = {
     1: "ALTER TABLE windlass_sessions ADD COLUMN run INTEGER NOT NULL DEFAULT 0;" + BOOKS + VIEW,
     2: "ALTER TABLE windlass_sessions ADD COLUMN holder TEXT;" + BEATS,
-    3: WISHES,
+    3: WISHES + ALLOTMENTS,
 }
 
 

@@ -11,6 +11,7 @@ from windlass.events import FORMAT, JournalEntry, SessionOpened
 from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store import seals
+from windlass.store.base import Head
 from windlass.store.sqlite import model_calls
 from windlass.store.sqlite import queries as sqlite_queries
 from windlass.store.threaded.jobs import Line
@@ -20,6 +21,8 @@ from windlass.store.threaded.store import Opening
 def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
     """Store the session's first row or its next epoch; safe to repeat."""
     line, opening.entries = opening.line, None
+    if opening.claim is not None and db.execute(*opening.claim).rowcount != 1:
+        raise opening.claim_error()
     row = sqlite_queries.look_up(db, line.session_id)
     if row is None:
         if not opening.create:
@@ -47,6 +50,10 @@ def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
     numbered = sqlite_queries.mail_of(db, line.sid, line.session_id)
     line.mail_seen = numbered[-1][0] if numbered else 0
     opening.mail = [item for _n, item in numbered]
+    if opening.entries is None and line.stands[0] == 1:  # a longer one is read beside the writer
+        rows = sqlite_queries.rows(db, line.session_id)
+        head = Head(line.stands[0], line.stands[2])
+        opening.entries = written.restore_entries(rows, line.session_id, head, line.stands[1])
 
 
 def give_up(db: sqlite3.Connection, line: Line) -> None:

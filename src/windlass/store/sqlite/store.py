@@ -48,7 +48,7 @@ from windlass.store.threaded.store import (
     without_opening,
 )
 from windlass.store.transaction import Tx, Unguarded
-from windlass.store.wishes import WAKE, WAKING
+from windlass.store.wishes import WAKE_TREE, WAKING
 
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ class SqliteStore(ServedStore):
                 (sid, item_id, kind, data, at),
             )
             if kind in WAKING:
-                db.execute(WAKE, (at, at, session_id))
+                db.execute(WAKE_TREE, (at, at, session_id))
             return item_id
 
         seams.point("inbox.before_post")
@@ -240,9 +240,9 @@ class SqliteStore(ServedStore):
         check_filters(which)
         return await self._read(lambda db: model_calls.calls(db, which))
 
-    async def spent(self, since: float) -> tuple[int, float]:
+    async def spent(self, since: float, tenant: str | None = None) -> tuple[int, float]:
         """Sum the tokens and dollars of the calls from this time on."""
-        return await self._read(lambda db: model_calls.sum_spending(db, since))
+        return await self._read(lambda db: model_calls.sum_spending(db, since, tenant))
 
     async def record_calls(
         self, calls: Sequence[ModelCall], replaces: Sequence[ReservedCall] = ()

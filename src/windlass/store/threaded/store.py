@@ -30,6 +30,7 @@ from windlass.store.threaded.jobs import (
 )
 from windlass.store.threaded.journal import HandedJournal, until
 from windlass.store.threaded.outbox import Outboxes
+from windlass.store.wishes import Claim, ClaimRefused
 
 T = TypeVar("T")
 BUSY_SECONDS = 30.0
@@ -61,8 +62,10 @@ class Opening:
         parent_id: str | None,
         metadata: JsonObject | None,
         take_over: bool,
+        claim: Claim | None,
     ) -> None:
         self.line, self.create, self.take_over = line, create, take_over
+        self.claim = claim
         self.parent_id, self.metadata = parent_id, metadata
         self.entries: list[JournalEntry] | None = None  # None: they are to be read
         self.mail: list[InboxItem] = []
@@ -70,6 +73,12 @@ class Opening:
         self.at = seams.now()
         self.lost_seconds = 0.0  # that the writer before lived after its last row, at most
         written.encode_value((line.session_id, metadata), "the session's metadata")
+
+    def claim_error(self) -> ClaimRefused:
+        """Return the error of a session whose claim has changed no row."""
+        return ClaimRefused(
+            f"session {self.line.session_id!r} wants something else now, or another worker drives it"
+        )
 
     def refuse_if_held(self, stored: str | None, last_active: float, silent: float | None) -> None:
         """Raise `SessionHeld` while the writer that is on record is alive."""
@@ -106,13 +115,18 @@ class ServedStore:
         metadata: JsonObject | None = None,
         take_over: bool = False,
         caller: str | None = None,
+        claim: Claim | None = None,
     ) -> HandedJournal:
-        """Become the session's writer; a writer elsewhere is stale from now on."""
+        """Become the session's writer; a writer elsewhere is stale from now on.
+
+        A `claim` is stored with it, or nothing is, and `ClaimRefused` raised.
+        """
         self.check_usable()
         if create:
             check_identifier(session_id, "session_id")
         journal = HandedJournal(self, session_id)
-        journal.line.holder = holders.encode(holders.new_holder(self.token, caller))
+        holder = holders.new_holder(self.token, caller, self.read_clock())
+        journal.line.holder = holders.encode(holder)
         other = self._held.setdefault(session_id, journal)
         if other is not journal:
             if not take_over:
@@ -120,7 +134,7 @@ class ServedStore:
             self._held[session_id] = journal
         opening: Opening | None = None
         try:
-            opening = Opening(journal.line, create, parent_id, metadata, take_over)
+            opening = Opening(journal.line, create, parent_id, metadata, take_over, claim)
             seams.point("session.before_open")
             await self._become_writer(opening)
             seams.point("session.after_open")
@@ -134,6 +148,10 @@ class ServedStore:
                 self._held.setdefault(session_id, other)
             raise
         return journal
+
+    def read_clock(self) -> float:
+        """Return the time in epoch seconds, by the server if there is one."""
+        return seams.now()
 
     async def _become_writer(self, opening: Opening) -> None:
         """Record the new writer, and read what the session holds."""
