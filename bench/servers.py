@@ -22,6 +22,7 @@ from windlass.mcp.client.pool import McpPool
 from windlass.mcp.client.servers import McpServer
 
 ALLOWED_CALL, ALLOWED_START = 1.3, 1.1
+_SAMPLE_SECONDS = 0.4  # a call takes milliseconds: a short sample has too few of them
 _FAKE = Path(__file__).parents[1] / "tests" / "mcp_client" / "fake_server.py"
 _ARGUMENTS = {"a": 2, "b": 3}
 _HTTP = """
@@ -67,7 +68,8 @@ async def _call_row(server: McpServer, bare: Client, over: str, reps: int) -> Ro
             async def theirs() -> None:
                 assert not (await client.call_tool("add", dict(_ARGUMENTS))).is_error
 
-            taken = await rounds({"ours": Work(ours), "bare": Work(theirs)}, reps)
+            works = {"ours": Work(ours), "bare": Work(theirs)}
+            taken = await rounds(works, reps, target=_SAMPLE_SECONDS)
     finally:
         await pool.aclose()
     pair = paired(taken["ours"], taken["bare"])
