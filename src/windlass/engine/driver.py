@@ -54,11 +54,7 @@ from windlass.loop.ledger import Ledger
 from windlass.loop.lifecycle import Settlement, disarm_conditions, settlement
 from windlass.loop.meter import require_price
 from windlass.loop.plan import HELD_SERVERS, Plan
-from windlass.loop.resume import (
-    Standing,
-    continue_session,
-    standing,
-)
+from windlass.loop.resume import Standing, continue_session, standing
 from windlass.loop.run import Run
 from windlass.loop.sinks import Sink
 from windlass.loop.spend import read_children
@@ -111,9 +107,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     take_over: bool = False  # replace a live writer of the session
     owner: SessionOwner | None = None  # to whom a child's session belongs
     parent_id: str | None = None  # the session that a new one is a child of
-    keeps_waiting: bool = (
-        False  # it and its children stay parked while their conditions do not hold
-    )
+    keeps_waiting: bool = False  # stay parked, with its children, while conditions do not hold
     run_id: str | None = None
     request_id: str | None = None
     conversation_id: str | None = None
@@ -124,6 +118,12 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         home = self.store or self.environment.store
         self.environment.keeper_for(home)
         return home
+
+    def open_session(self, home: Store, session_id: str | None) -> Awaitable[Journal]:
+        """Open the session of a new run; mostly one that nobody has named, of the host's own."""
+        if session_id is None and self.caller is None and self.owner is None:
+            return home.open(seams.new_id("session"), parent_id=self.parent_id)
+        return self.opening(home, self.parent_id).begin(session_id)
 
     def opening(self, home: Store, parent_id: str | None = None) -> Opening:
         """Return what opens the session of the run."""
@@ -297,7 +297,7 @@ async def start(
             request = await connect_servers(request)
         check_prices(request.plan, request.ledger or environment.ledger_for(request.caller))
         home = request.check_store()
-        journal = await request.opening(home, request.parent_id).begin(session_id)
+        journal = await request.open_session(home, session_id)
         request = request.relocate(journal)
         if request.plan.connect is not None:  # in the workspace of the session
             request = await connect_servers(request)

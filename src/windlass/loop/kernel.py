@@ -111,9 +111,11 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     assert turn is not None
     if turn.shortened is not None and at <= _CHECK:
         return await _cut_short(run, turn, turn.shortened)
-    if (moments.checks_calls if turn.calls else moments.checks_texts) and at <= _CHECK:
-        if (verdict := await _check(run, turn)) is not None:
-            return verdict
+    checks = moments.checks_texts
+    if turn.calls:
+        checks = moments.checks_calls or (moments.looks_for and _has_call(turn, moments.looks_for))
+    if checks and at <= _CHECK and (verdict := await _check(run, turn)) is not None:
+        return verdict
     if turn.open:
         if not open_gate(run, turn) and (waiting := await gate(run, turn)) is not None:
             return _park(run, waiting, "gate", turn)
@@ -136,6 +138,11 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     if run.plan.moments.before_finish or journal.mail:  # a voter may have changed the plan
         return await _may_finish(run, turn, finish)
     return _record_verdict(run, turn, finish)
+
+
+def _has_call(turn: Turn, names: frozenset[str]) -> bool:
+    """Check whether the reply calls one of these tools."""
+    return any([call.name in names for call in turn.calls])
 
 
 async def _may_open(run: Run) -> Stop | Suspend | None:

@@ -75,6 +75,8 @@ class Policy(Generic[Memory]):
     skips_calls: ClassVar[bool] = False
     # its after_reply looks only at replies with calls
     skips_texts: ClassVar[bool] = False
+    # of replies with calls, its after_reply looks only at those that call this tool
+    looks_for: ClassVar[str | None] = None
     lasts: ClassVar[bool] = False  # its before_model also shapes the closing answer after the turns
     decides: ClassVar[bool] = False
     """Whether `before_tool` never changes a call; it is then called after those that do."""
@@ -202,6 +204,7 @@ class Moments:
         "deciding",
         "deliberates",
         "leaving",
+        "looks_for",
     )
     start: tuple[Any, ...]
     before_turn: tuple[Any, ...]
@@ -216,7 +219,8 @@ class Moments:
     changing: tuple[Any, ...]  # those of before_tool that may change a call
     deciding: tuple[Any, ...]  # and those that come after them, and may not
     leaving: tuple[Any, ...]  # for each of after_tool: whether it leaves a result as it is
-    checks_calls: bool  # whether a policy of after_reply looks at replies with calls
+    checks_calls: bool  # whether a policy of after_reply looks at all replies with calls
+    looks_for: frozenset[str]  # names of calls for which one looks at a reply
     checks_texts: bool  # whether one looks at replies without calls
     deliberates: bool  # whether a policy may take long between two steps of a turn
 
@@ -232,7 +236,9 @@ class Moments:
         self.changing = tuple([each for each in self.before_tool if not each.__self__.decides])
         self.deciding = tuple([each for each in self.before_tool if each.__self__.decides])
         self.leaving = tuple([_leaves_of(each.__self__) for each in self.after_tool])
-        self.checks_calls = any([not each.__self__.skips_calls for each in self.after_reply])
+        looking = [each.__self__ for each in self.after_reply if not each.__self__.skips_calls]
+        self.checks_calls = any([policy.looks_for is None for policy in looking])
+        self.looks_for = frozenset([policy.looks_for for policy in looking if policy.looks_for])
         self.checks_texts = any([not each.__self__.skips_texts for each in self.after_reply])
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(

@@ -24,7 +24,7 @@ from windlass.messages import (
     characters,
     weigh_text,
 )
-from windlass.models.base import Frame, Model, Request, Response, View
+from windlass.models.base import Frame, Model, Request, Response, Strand, View
 from windlass.usage import Usage
 
 log = logging.getLogger("windlass")
@@ -137,17 +137,16 @@ def estimate_view(view: View) -> int:
     return weights[-1] // 4 if weights else 0
 
 
-def bound_view(view: View) -> int:
+def bound_messages(strand: Strand) -> int:
     """Return how many tokens `estimate_view` gives at most; one step for all new messages."""
-    strand = view.strand
     items, (known, tokens) = strand.items, strand.bound
     if known != len(items):
-        tokens += _bound_messages(items[known:])
+        tokens += _bound_new(items[known:])
         strand.bound = (len(items), tokens)
     return tokens
 
 
-def _bound_messages(messages: list[Message]) -> int:
+def _bound_new(messages: list[Message]) -> int:
     try:
         data = _encode(messages)
     except (TypeError, ValueError, OverflowError, RecursionError):

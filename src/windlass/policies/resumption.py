@@ -104,6 +104,7 @@ class AwaitResumption(Policy[None]):
 
     brief: ClassVar[bool] = True
     skips_texts: ClassVar[bool] = True
+    looks_for: ClassVar[str | None] = NAME
 
     async def after_reply(self, run: Run, turn: Turn) -> Suspend | None:
         for call in turn.calls:

@@ -21,7 +21,7 @@ from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.estimates import (
-    bound_view,
+    bound_messages,
     estimate_frame,
     estimate_messages,
     estimate_view,
@@ -131,9 +131,12 @@ class Compactor(Policy[Compactions]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Check the size of the view, and compact it where that is due."""
-        if len(request.messages) & 6 and self.threshold is None:
-            if run.model.context_window is None and PURPOSE not in run.memory:
-                return request  # a limit that was not set is checked every fourth round
+        if self.threshold is None and run.model.context_window is None:
+            # A limit that was not set is checked every fourth round, by an upper bound first.
+            if PURPOSE not in run.memory and (
+                len(request.messages) & 6 or bound_messages(run.messages.strand) < self.most
+            ):
+                return request
         messages = run.messages
         memory: Compactions | None = run.memory.get(PURPOSE)
         bounds: _Bounds | None = run.cache.get(_Bounds)
@@ -141,7 +144,7 @@ class Compactor(Policy[Compactions]):
             bounds = run.cache[_Bounds] = self._bounds(run, memory)
         turn, soft = run.turn, bounds.soft
         counted = 0 if turn is None else turn.usage.total_tokens
-        if bound_view(messages) < soft and counted < bounds.filled:
+        if bound_messages(messages.strand) < soft and counted < bounds.filled:
             return request
         size = estimate_view(messages)
         if size < soft and counted < bounds.filled:
