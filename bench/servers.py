@@ -11,10 +11,12 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
+import windlass as w
 from bench.sampling import REPS, Work, paired, rounds
 from bench.table import Row, micro
 from windlass.cli.mcp.client import ConsoleSide
@@ -79,19 +81,17 @@ async def _call_row(server: McpServer, bare: Client, over: str, reps: int) -> Ro
 
 
 async def _start_row(reps: int) -> Row:
-    """Start three servers that take a second each, beside one of them with the bare SDK."""
+    """Start a run with three servers that take a second each, beside one with the bare SDK."""
     args = ["-I", "-S", str(_FAKE), "--wait", "1"]
     servers = [
         McpServer(name=name, command=sys.executable, args=tuple(args)) for name in ("a", "b", "c")
     ]
 
     async def ours() -> float:
-        pool = McpPool(os.environ, str)
+        model = _Clock()
         began = time.perf_counter()
-        await pool.connect(servers, os.getcwd())
-        taken = time.perf_counter() - began
-        await pool.aclose()
-        return taken
+        await w.Agent(model, mcp_servers=servers).run("go")
+        return model.asked - began
 
     async def theirs() -> float:
         began = time.perf_counter()
@@ -103,9 +103,22 @@ async def _start_row(reps: int) -> Row:
     times.sort(key=lambda each: each[0] / each[1])
     mine, other = times[len(times) // 2]
     ratios = [one / two for one, two in times]
-    name = "the start of three MCP servers, over the slowest one's own"
+    name = "the start of a run with three MCP servers, over the slowest one's own"
     sides = f"{mine * 1000:.0f} ms", f"one, by the SDK: {other * 1000:.0f} ms"
     return Row(name, mine / other, ALLOWED_START, *sides, (ratios[0], ratios[-1]))
+
+
+class _Clock(w.Model):
+    """A model that notes when it is asked."""
+
+    provider, name, asked = "fake", "fake", 0.0
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        """Answer at once; the tools of all servers are there."""
+        self.asked = time.perf_counter()
+        assert {tool.name.partition("__")[0] for tool in request.tools} >= {"a", "b", "c"}
+        done = w.Message("assistant", (w.Text("done"),))
+        return w.Response(done, w.Usage(input_tokens=1, output_tokens=1), "end_turn")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 _OWNER = """
 import asyncio, os, sys
 from windlass.mcp.client.servers import McpServer
-from windlass.mcp.client.stdio import start_process
+from windlass.mcp.client.process import start_process
 
 async def main():
     line = "trap '' TERM HUP; (setsid sleep 300 & echo $!); sleep 300 & echo $!; wait"

@@ -88,6 +88,7 @@ class Connector:
         own = {one.name for one in servers}
         known = environment.mcp_servers
         servers += [known[name] for name in self._named if name in known and name not in own]
+        await environment.mcp.prepare(servers, folder)
         connections = environment.mcp.find(servers, folder)
         environment.mcp.hold(connections)
         try:

@@ -35,8 +35,9 @@ from windlass.mcp.client.offer import (
     Round,
 )
 from windlass.mcp.client.pages import collect, read_pages
+from windlass.mcp.client.process import Process, end_all, kill_started, launch
 from windlass.mcp.client.servers import McpServer
-from windlass.mcp.client.stdio import ErrorLog, open_stdio, start_process
+from windlass.mcp.client.stdio import ErrorLog, open_stdio
 from windlass.messages import Document, Image, Text, ToolResult
 
 log = logging.getLogger("windlass.mcp")
@@ -105,8 +106,10 @@ class Connection:
         clean: Callable[[str], str],
         sign_in: SignIn | None = None,
         learn: Callable[[McpServer], None] | None = None,
+        process: asyncio.Task[Process] | None = None,
     ) -> None:
         self._learn = learn
+        self._waiting = process  # it is started before the first need of it
         self.server, self._environ, self._folder, self._clean = server, environ, folder, clean
         self._sign_in, self._limit = sign_in, _StartLimit(server.timeout or START_SECONDS)
         self.listing = Listing()
@@ -197,15 +200,19 @@ class Connection:
         return McpError(self.server.name, self._clean(f"it could not be started: {words}{told}"))
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        server = self.server.expand(self._environ, self._folder)
-        if self._learn is not None:
-            self._learn(server)
+        server = self.server
         if server.url is None:
-            environment = server.build_environment(self._environ)
-            process = await start_process(server, environment, self._folder)
+            early, self._waiting = self._waiting, None
+            if early is None:
+                process = await launch(server, self._environ, self._folder, self._learn)
+            else:
+                process = await early
             stack.callback(process.kill)
             transport = open_stdio(process, self.errors, self._on_end)
         else:
+            server = server.expand(self._environ, self._folder)
+            if self._learn is not None:
+                self._learn(server)
             sign_in = None if self._sign_in is None else self._visit
             auth = build_auth(server, self._environ, sign_in, self._learn_token)
             transport = open_http(server, auth)
@@ -242,6 +249,9 @@ class Connection:
         """End the server and wait until it is gone."""
         self.closed = True
         self._stop.set()
+        early, self._waiting = self._waiting, None
+        if early is not None:
+            await end_all([early])
         task = self._task
         if task is not None and not task.done():
             if self._client is None:
@@ -252,6 +262,8 @@ class Connection:
         """End the server without waiting: the event loop it belongs to is over."""
         self.closed = True
         self._stop.set()
+        if self._waiting is not None and self._waiting.done():
+            kill_started(self._waiting)
         if self._task is not None:
             with suppress(RuntimeError):
                 self._task.cancel()

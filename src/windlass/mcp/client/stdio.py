@@ -1,4 +1,4 @@
-"""A server process and its standard streams, as a transport of the SDK.
+"""The standard streams of a server process, as a transport of the SDK.
 
 The SDK's own transport reads a message of any size and copies it for each part that arrives, writes the
 server's errors to ours, and leaves the server alive when this process is killed. This one does not.
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -23,13 +20,11 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
 from windlass.mcp.client.message import MOST_BYTES, limit_parts, refuse_bytes
-from windlass.mcp.client.servers import McpServer
+from windlass.mcp.client.process import Process
 
 log = logging.getLogger("windlass.mcp")
 
 _PART: Final = 1 << 16
-_GRACE: Final = 2.0  # seconds for a server to end once its input is closed
-_GUARD: Final = str(Path(__file__).with_name("guard.py"))
 _TAIL_LINES: Final = 20
 _LOGGED_PER_MINUTE: Final = 200  # lines of a server's standard error
 
@@ -59,61 +54,6 @@ class ErrorLog:
             log.warning(
                 "%s: writes too much to its standard error; the rest of it is left out", self.server
             )
-
-
-class Process:
-    """A running server: its streams, its guard, and the line whose end ends it."""
-
-    def __init__(self, process: asyncio.subprocess.Process, lifeline: int) -> None:
-        self.process, self._lifeline = process, lifeline
-        assert process.stdin is not None and process.stdout is not None
-        assert process.stderr is not None
-        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
-
-    @property
-    def pid(self) -> int:
-        """The process id of the guard."""
-        return self.process.pid
-
-    def kill(self) -> None:
-        """Let the guard end the server and all that it started; may be called at any time."""
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
-
-    async def end(self) -> None:
-        """Close the server's input, wait a moment, then have it ended."""
-        try:
-            with suppress(OSError):
-                self.stdin.close()
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.process.wait(), _GRACE)
-        finally:
-            self.kill()
-        await self.process.wait()
-
-
-async def start_process(server: McpServer, environment: Mapping[str, str], folder: str) -> Process:
-    """Start the command of a server below its guard."""
-    ours, theirs = os.pipe()[::-1]  # the guard reads, we hold the end that is written to
-    os.set_inheritable(theirs, True)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", _GUARD, str(theirs), server.command or "", *server.args),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(environment),
-            cwd=os.path.join(folder, server.cwd or ""),
-            start_new_session=True,
-            pass_fds=(theirs,),
-        )
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    return Process(process, ours)
 
 
 @asynccontextmanager
