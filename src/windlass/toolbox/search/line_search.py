@@ -11,12 +11,18 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from windlass.toolbox.search.pattern_facts import PatternFacts, compile_test, read_facts
+from windlass.toolbox.search.pattern_facts import (
+    PatternFacts,
+    compile_core,
+    compile_test,
+    read_facts,
+)
 
 BLOCK: Final = 1 << 24  # bytes that are looked at together; a longer line is taken in pieces
 HEAD: Final = 8192  # a NUL in so many bytes makes a file a binary one
 SHOWN: Final = 400  # characters of a line that are shown
 _CROSSED: Final = 1 << 16  # a larger file is matched line by line if a match could leave the line
+_SHORT: Final = 2  # bytes of a text that is in too many lines to be looked for alone
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -49,6 +55,10 @@ class LineSearch:
             self._test = compile_test(pattern, flags)
             self._in_text = compile_test(pattern, flags | re.MULTILINE)
         literals = [one.encode() for one in self.facts.literals]
+        if self.facts.is_simple and max(map(len, literals), default=0) <= _SHORT:
+            core = compile_core(pattern, flags)
+            if core is not None:
+                self._in_text, literals = core, []
         self._one = literals[0] if len(literals) == 1 else None
         self._any = re.compile(b"|".join(map(re.escape, literals))).search if literals else None
 

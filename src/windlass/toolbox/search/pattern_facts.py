@@ -24,6 +24,7 @@ FOREIGN: Final = {"i": "\u0130\u0131", "s": "\u017f", "k": "\u212a"}
 _REPEATS: Final = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 _PLAIN_PLACES: Final = (sre.AT_BEGINNING, sre.AT_END, sre.AT_BOUNDARY)
 _ONE: Final = (sre.NOT_LITERAL, sre.ANY, sre.IN)
+_LONGEST_CORE: Final = 64  # characters of one step
 
 
 class PatternFacts(NamedTuple):
@@ -97,6 +98,54 @@ def compile_test(pattern: str, flags: int) -> Callable[..., re.Match[str] | None
     found: Callable[..., re.Match[str] | None]
     found = _compiler.compile(_parser.SubPattern(parsed.state, nodes), flags).search
     return found
+
+
+def compile_core(pattern: str, flags: int) -> Callable[..., re.Match[str] | None] | None:
+    """Compile a search for a short piece that every match holds; None if there is none to find fast.
+
+    The piece is a text with characters of fixed number after it: `_[0-9]{7}` of `[a-z]+_[0-9]{7,}`. A
+    text of one or two characters is in most lines, and says little without what follows it.
+    """
+    parsed = parse_pattern(pattern, flags)
+    if parsed.flags & re.IGNORECASE:
+        return None
+    best: list[Node] = []
+    piece: list[Node] = []
+    for node in [*_open_groups(parsed.nodes), None]:
+        if node is not None and (fixed := _fix_number(node)) is not None:
+            if piece or fixed[0] is sre.LITERAL:
+                piece.append(fixed)
+            if fixed == node:
+                continue
+        best, piece = max(best, piece, key=len), []
+    if len(best) < 2:
+        return None
+    found: Callable[..., re.Match[str] | None]
+    found = _compiler.compile(_parser.SubPattern(parsed.state, best), parsed.flags).search
+    return found
+
+
+def _open_groups(nodes: Iterable[Node]) -> Iterable[Node]:
+    """Yield steps in their order, with groups opened, except those with flags of their own."""
+    for node in nodes:
+        kind, operand = node
+        if kind is sre.SUBPATTERN and not operand[1] and not operand[2]:
+            yield from _open_groups(operand[3])
+        else:
+            yield node
+
+
+def _fix_number(node: Node) -> Node | None:
+    """Return a step that stands for a fixed number of characters, each of which must be there."""
+    kind, operand = node
+    if kind in (*_ONE, sre.LITERAL):
+        return node
+    if kind not in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+        return None
+    low, high, inside = operand
+    if not 0 < low <= _LONGEST_CORE or len(inside) != 1 or inside[0][0] not in (*_ONE, sre.LITERAL):
+        return None
+    return node if low == high else (kind, (low, low, inside))
 
 
 def match_one(parsed: Parsed, node: Node, flags: int) -> Callable[[str], object]:
