@@ -24,7 +24,7 @@ class _Sessions(LazyGroup):
             "Go on with a session that was killed, cancelled or parked; the same as run --resume ID.",
         ),
         "wake": (
-            "windlass.cli.triggers.commands:wake",
+            "windlass.cli.sessions.wake:wake",
             "Fire what is due, and go on with the parked sessions that were woken.",
         ),
         "export": (

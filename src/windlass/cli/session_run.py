@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Generator, Mapping
@@ -27,6 +28,7 @@ from windlass.cli.text import clean, colour_diff, one_line
 from windlass.cli.views import JsonLines, Redacting, View, view_for
 from windlass.config.loader import load
 from windlass.engine.environment import Environment
+from windlass.engine.open_questions import find_waiting_root
 from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError, NoSuchSession, OutputMissing
 from windlass.events import Event
@@ -35,11 +37,13 @@ from windlass.loop.abort import Abort
 from windlass.options.index import OF_A_RUN
 from windlass.sessions.api import agent_session_open
 from windlass.sessions.snapshot import load_snapshot
+from windlass.workflows.host import find_workflow
 
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent
     from windlass.engine.results import AgentResult
     from windlass.redaction.redactor import Redactor
+    from windlass.store.base import Store
     from windlass.tools.tool import Tool
 
 GOOD = ("done", "idle")
@@ -79,6 +83,7 @@ class Work:
             elif not self.place.exists:
                 raise NoSuchSession(f"no session {chosen.resume!r}: nothing is kept in {self.kept}")
             self.session_id = await match(self.store, str(chosen.resume))
+            await _refuse_workflow(self.store, self.session_id, chosen)
             self.past = before(await self.store.read(self.session_id))
             info = await self.store.info(self.session_id)
             hint = [str(path) for path in as_list(info.metadata.get("tools"))]
@@ -276,6 +281,19 @@ def _why(result: AgentResult[str]) -> str:
     if result.error is not None:
         return f": {one_line(str(result.error.get('message')), 300)}"
     return f" ({clean(result.stop_reason)})" if result.stop_reason else ""
+
+
+async def _refuse_workflow(store: Store, session_id: str, chosen: CommandOptions) -> None:
+    """Refuse a run of a workflow, and a node that one waits for: its program goes on with it."""
+    root = await find_waiting_root(store, session_id)
+    workflow = find_workflow(await store.read(root))
+    if workflow is None:
+        return
+    place = chosen.options.get("store")
+    go_on = shlex.join(["windlass", "workflow", "resume", "MODULE:OBJECT", root])
+    go_on += "" if place is None else f" --store {shlex.quote(place)}"
+    what = "a run" if root == session_id else "a node"
+    raise ConfigError(f"session {session_id!r} is {what} of the workflow {workflow!r}: {go_on}")
 
 
 def _check_session_id(session_id: str) -> str:

@@ -170,6 +170,27 @@ async def has_waiting_parent(store: Store, session_id: str, parent_id: str | Non
     return True
 
 
+async def find_waiting_root(store: Store, session_id: str) -> str:
+    """Return the session on top of those that wait for this one: a workflow, the agent of a sub-agent.
+
+    Whoever goes on with a node or a sub-agent goes on with that one, which is the session itself where
+    nobody waits.
+    """
+    while True:
+        parent_id = (await store.info(session_id)).parent_id
+        if parent_id is None or not session_id.startswith(f"{parent_id}."):
+            return session_id  # of nobody, or a fork
+        try:
+            state = standing(await store.read(parent_id))
+        except NoSuchSession:
+            return session_id
+        if not state.unfinished or state.reset:
+            return session_id
+        if CallIndex(parent_id, state.open_call_ids).find(session_id) is None:
+            return session_id
+        session_id = parent_id
+
+
 def _build_discard(
     entries: Sequence[JournalEntry], state: Standing, by: str
 ) -> Iterable[JournalEntry]:

@@ -444,6 +444,13 @@ def _read_record(metadata: Mapping[str, Any] | None) -> JsonObject:
     return as_object((metadata or {}).get(RECORD))
 
 
+def find_workflow(entries: Sequence[JournalEntry]) -> str | None:
+    """Return the name of the workflow that the last run of a session is one of, or None."""
+    run = standing(entries).run
+    name = _read_record(run.metadata if run is not None else None).get("name")
+    return name if isinstance(name, str) else None
+
+
 def enter_workflow(begun: Start, name: str) -> None:
     """Put the call of the workflow on record, as the reply that the run begins with."""
     run = begun.run

@@ -1,4 +1,4 @@
-"""`windlass triggers`: list, add, remove and fire triggers; `windlass sessions wake`."""
+"""`windlass triggers`: list, add, remove and fire triggers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from windlass import seams
 from windlass.cli import text as words
 from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
-from windlass.cli.options import CommandOptions, agent_options, json_option, store_option
-from windlass.cli.run import run_task
+from windlass.cli.options import json_option, store_option
 from windlass.cli.store_location import at_place, find_place
 from windlass.errors import ConfigError
 from windlass.triggers.api import Trigger, trigger_list, trigger_register, trigger_remove
@@ -95,36 +94,6 @@ def fire(store: str | None) -> None:
     """Fire what is due now, as a worker process does all the time."""
     again = at_place(find_place(store), lambda home: fire_due(home), writes=True)
     click.echo("nothing waits for a time" if again is None else f"next: {_when(again)}", err=True)
-
-
-@click.command()
-@agent_options(begins=False)
-@click.option("--dry-run", is_flag=True, help="Only say which.")
-def wake(chosen: CommandOptions, dry_run: bool) -> None:
-    """Fire what is due, and go on with the parked sessions that were woken."""
-    store = chosen.options.get("store")
-    place = find_place(store)
-    found = at_place(place, find_woken, writes=True) if place.exists else []
-    if not found:
-        click.echo("no parked session is due", err=True)
-    for session_id in found:
-        click.echo(words.clean(session_id))
-        if not dry_run:
-            try:
-                run_task(None, chosen._replace(resume=session_id), as_json=False)
-            except SystemExit:  # how one ended is no matter of the next
-                continue
-
-
-async def find_woken(home: Store) -> list[str]:
-    """Fire what is due; return the parked sessions that have been told to go on."""
-    await fire_due(home)
-    parked = [info.id for info in await home.sessions() if info.state == "parked"]
-    return [
-        session_id
-        for session_id in parked
-        if any([item.kind == "resume" for item in await home.inbox(session_id)])
-    ]
 
 
 def _parse(name: str, given: str) -> dict[str, object]:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 import click
 
-from windlass.cli.console import err, out
-from windlass.cli.imports import import_object
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option, store_option
 from windlass.cli.redaction import secrets_here
 from windlass.cli.store_location import find_place, match
-from windlass.cli.text import clean, one_line
-from windlass.config.loader import load
-from windlass.engine.environment import Environment
-from windlass.errors import ConfigError, NoSuchSession
-from windlass.json_types import JsonObject, is_object
+from windlass.cli.workflows.program import load_flow, on_store, show_result
+from windlass.errors import NoSuchSession
+from windlass.json_types import JsonObject
 from windlass.loop.resume_input import Allow, Deny
 from windlass.store.base import Store
-from windlass.workflows.execute import WorkflowGraph, workflow_graph
-from windlass.workflows.functions import Workflow
 from windlass.workflows.result import WorkflowResult
 from windlass.workflows.steps import read_steps
 from windlass.workflows.task import draw_flow
@@ -53,14 +45,14 @@ def run(
     as_json: bool,
 ) -> None:
     """Run the workflow MODULE:OBJECT on TASK: a graph, its description, or an @workflow function."""
-    flow = _load(object)
+    flow = load_flow(object)
     given = {"session_id": session, "max_steps": max_steps, "model": model, "provider": provider}
     options: JsonObject = {name: value for name, value in given.items() if value is not None}
 
     async def work(home: Store) -> WorkflowResult:
         return await flow.run(task, **options)
 
-    _show(_on_store(store, work), object, store, as_json)
+    show_result(on_store(store, work), object, store, as_json)
 
 
 @click.command()
@@ -84,7 +76,7 @@ def resume(
     as_json: bool,
 ) -> None:
     """Go on with a run of MODULE:OBJECT in SESSION that was killed or parked."""
-    flow = _load(object)
+    flow = load_flow(object)
     given = {"model": model, "provider": provider}
     options: JsonObject = {name: value for name, value in given.items() if value is not None}
     decisions: dict[str, Allow | Deny | bool] = {call: Allow() for call in allow}
@@ -96,7 +88,7 @@ def resume(
         key = await match(home, session)
         return await flow.resume(key, decisions=decisions or None, **options)
 
-    _show(_on_store(store, work), object, store, as_json)
+    show_result(on_store(store, work), object, store, as_json)
 
 
 @click.command()
@@ -113,7 +105,7 @@ def resume(
 @debug_option
 def draw(object: str, session: str | None, store: str | None, format: str) -> None:
     """Draw the workflow MODULE:OBJECT; with --session, how far it came."""
-    flow = _load(object)
+    flow = load_flow(object)
     steps: list[Any] = []
     if session is not None:
         wanted = session
@@ -123,61 +115,5 @@ def draw(object: str, session: str | None, store: str | None, format: str) -> No
         async def work(home: Store) -> list[Any]:
             return list(read_steps(await home.read(await match(home, wanted))))
 
-        steps = _on_store(store, work)
+        steps = on_store(store, work)
     click.echo(secrets_here().text(draw_flow(flow, steps, format)))
-
-
-def _load(path: str) -> WorkflowGraph | Workflow:
-    found = import_object(path, "MODULE:OBJECT")
-    if isinstance(found, Workflow):
-        return found
-    if isinstance(found, WorkflowGraph) or is_object(found):
-        return workflow_graph(found)
-    raise ConfigError(f"{path} is no workflow: give a graph, or a function with @workflow")
-
-
-def _on_store(store: str | None, work: Any) -> Any:
-    """Open the store and an environment on it, and do the work there."""
-    place = find_place(store)
-    place.prepare()
-
-    async def inside() -> Any:
-        home = place.open()
-        try:
-            environment = Environment(home, secrets=load().secrets())
-            await environment.__aenter__()
-            try:
-                doing: Coroutine[Any, Any, Any] = work(home)
-                return await doing
-            finally:
-                await environment.__aexit__()
-        finally:
-            await home.aclose()
-
-    return asyncio.run(inside())
-
-
-def _show(result: WorkflowResult, object: str, store: str | None, as_json: bool) -> None:
-    """Print the output, and what is left to do; exit with 1 where it is not done."""
-    redactor = secrets_here()
-    if as_json:
-        out().json(redactor.value(result.to_dict()))
-    else:
-        for step in result.steps:
-            shown = step.text if step.status != "failed" else (step.error or {}).get("message")
-            line = f"{step.name}: {step.verdict or step.status}: {shown or ''}"
-            err().line((one_line(redactor.text(line), 160), "dim"))
-        if result.status == "done":
-            click.echo(clean(redactor.text(result.final_text)))
-        else:
-            why = (result.error or {}).get("message") or result.stop_reason
-            click.echo(redactor.text(f"{result.status}: {why}"), err=True)
-        for call in result.pending:
-            words = f"{call.path[0]} waits: {call.id} {call.name} {call.arguments}"
-            click.echo(one_line(redactor.text(words), 200), err=True)
-        if result.status == "suspended":
-            where = f" --store {store}" if store else ""
-            go_on = f"windlass workflow resume {object} {result.session_id}{where}"
-            click.echo(f"{go_on} --allow CALL", err=True)
-    if result.status != "done":
-        raise click.exceptions.Exit(1)
