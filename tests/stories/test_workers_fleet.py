@@ -3,17 +3,19 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 import windlass as w
 from tests.fleet.team import build_boss, create_table, expect_payments, read_payments
 from windlass import seams
-from windlass.events import InboxTaken, RunResumed, WorkerUpdate
+from windlass.events import InboxTaken, RunEnded, RunResumed, WorkerUpdate
 from windlass.fleet.overview import read_fleet
 from windlass.fleet.workers import list_workers
 from windlass.runtime.runtime import Runtime
 from windlass.store.wishes import read_wish
 from windlass.testing import call
+from windlass.workers.record import read_worker
 
 pytestmark = pytest.mark.virtual_time
 
@@ -316,3 +318,17 @@ async def test_tool_with_stricter_rules_than_the_agents_own_stays(own_world):
     worker_id = await hire_by_hand(own_world, agent)
     assert seen == [("model", "the tool work")]
     assert (await w.wait_agent(worker_id, store=own_world.store)).status == "suspended"
+
+
+async def test_worker_runs_until_its_end_is_on_record(own_world):
+    """A run can have ended while its artifacts are not kept: nobody is told of an end yet."""
+    await create_table(own_world.store)
+    async with serving(own_world, build_boss()):
+        handle = await own_world.submit("boss", "hire 1")
+        await handle.result(timeout=120)
+    [one] = await w.list_agents(store=own_world.store)
+    state = await read_worker(own_world.store, one.id)
+    [at] = [n for n, entry in enumerate(state.entries) if type(entry) is WorkerUpdate]
+    before = msgspec.structs.replace(state, entries=state.entries[:at])
+    assert type(before.entries[-1]) is RunEnded and before.is_left
+    assert (before.status, state.status) == ("running", "completed")

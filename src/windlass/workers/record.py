@@ -324,11 +324,9 @@ class WorkerState(msgspec.Struct, frozen=True):
         if (settled := self.settled) is not None:
             return settled.status
         ended = self.ended
-        if not self.is_begun or ended is None:
-            return "running"
-        if ended.status == "suspended" or not _is_task(self.last_run):
-            return "suspended"
-        return status_of(ended.status, self.record)
+        if not self.is_begun or ended is None or self.is_left:
+            return "running"  # until the end of the task is on record, with its artifacts
+        return "suspended"
 
 
 def _is_task(entry: JournalEntry | None) -> bool:
