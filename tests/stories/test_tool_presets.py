@@ -9,6 +9,7 @@ import pytest
 
 import windlass as w
 from tests.stories.helpers import kept, own_tools
+from tests.stories.test_bash import find_processes
 from windlass.testing import call, scripted
 from windlass.toolbox.sandbox import levels
 from windlass.tools.filter import AGENT_FRAMEWORK_DISALLOWED
@@ -119,3 +120,36 @@ def test_tool_of_the_program_with_the_name_of_a_preset_tool_is_refused(tmp_path:
     with pytest.raises(w.ConfigError, match="two tools are called 'grep'"):
         names(tools=[grep], tool_preset="readonly", workspace=tmp_path)
     assert names(tools=[grep], workspace=tmp_path) == ["grep"]
+
+
+@pytest.mark.skipif(levels.find_problem("workspace") is not None, reason="no sandbox here")
+@pytest.mark.parametrize("given", [{"tool_preset": "full"}, {"tools": ["bash"]}])
+async def test_tool_preset_ends_the_commands_of_its_run(given: Any, tmp_path: Path) -> None:
+    background = call("bash", command="touch begun; sleep 4321032", background=True)
+    waiting = call("bash", command="until [ -e begun ]; do sleep 0.01; done")
+    model = scripted(background, waiting, "done")
+    out = await w.Agent(model, workspace=tmp_path, **given).run("go")
+    assert [one.outcome for one in out.tool_calls] == ["ok", "ok"]
+    assert find_processes("4321032") == []
+    await kept(out, model)
+
+
+@pytest.mark.parametrize(
+    "given", [{"tool_preset": "readwrite"}, {"tools": ["file_read", "file_edit"]}]
+)
+async def test_tool_preset_remembers_what_the_model_read(given: Any, tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("one = 1\n")
+    store = f"sqlite:///{tmp_path}/s.db"
+    read = scripted(call("file_read", path="a.py"), "read")
+    reader = w.Agent(read, workspace=tmp_path, store=store, **given)
+    await kept(await reader.run("read", session_id="s"), read)
+    edit = call("file_edit", path="a.py", old_string="= 1", new_string="= 2")
+    for text, outcome in (("mine = 1\n", "retry"), ("one = 1\n", "ok")):
+        file.write_text(text)
+        model = scripted(edit, "done")
+        out = await w.Agent(model, workspace=tmp_path, store=store, **given).run(
+            "edit", session_id="s"
+        )
+        assert out.tool_calls[-1].outcome == outcome
+    assert file.read_text() == "one = 2\n"

@@ -154,6 +154,9 @@ def add_user_policies(ctx: BuildContext) -> Policies:
     return ctx.user_policies
 
 
+#: The options that give an agent tools of which a behaviour may ask whether they are there.
+_TOOLS: Final = ("tools", "tool_preset")
+
 #: Every behaviour, in order.
 FEATURES: Final[tuple[Feature | Part, ...]] = (
     # before all: it waits before a turn begins, and writes its snapshot when all others have ended
@@ -176,11 +179,11 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.judges.step"),  # after the stall, which may make it superfluous
     Feature("policies.completion"),
     Feature("policies.post_turn"),
-    Feature("policies.simulated_user", _asks_simulated_user, only_with=("tools",)),
+    Feature("policies.simulated_user", _asks_simulated_user, only_with=_TOOLS),
     Feature("policies.turn_limit"),  # after all others that decide: it looks at what they said
     Feature("engine.tool_layers"),  # after the judges: nobody is asked about a call they answer
     # before whatever decides on a call: what is approved names the content that it is for
-    Feature("policies.file_digests", _shows_digests, only_with=("tools",)),
+    Feature("policies.file_digests", _shows_digests, only_with=_TOOLS),
     Feature("policies.progress"),
     Feature("engine.tool_layers", function="build_receipts"),
     Feature("engine.caller_turn", _has_model_caller, only_with=("llm_caller",)),
@@ -204,7 +207,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.reminders"),
     Part(("policies",), add_user_policies),
     # after all who may run a command at the end
-    Feature("policies.sandbox_session", _runs_commands, only_with=("tools",)),
+    Feature("policies.sandbox_session", _runs_commands, only_with=_TOOLS),
     # after all who may have said something
     Feature("policies.frame_prompts", _replaces("agent.continue"), "build_continue", ("prompts",)),
     # before the closing answer, for what ends runs in reverse: it reads that answer too
