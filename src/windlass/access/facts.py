@@ -129,6 +129,16 @@ def kind_of_argument(name: str, annotations: Mapping[str, Any]) -> Kind:
     return "text"
 
 
+def argument_names(kind: Kind, annotations: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of which `kind_of_argument` says that they are of a kind other than text."""
+    found: dict[str, Kind] = {}
+    for each in KINDS:
+        names = declared_names(each, annotations)
+        for name in _USUAL[f"{each}_args"] if names is None else names:
+            found.setdefault(str(name), each)
+    return frozenset([name for name, its in found.items() if its == kind])
+
+
 def _arguments_of_kind(
     kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> JsonObject:

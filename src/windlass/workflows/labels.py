@@ -15,7 +15,7 @@ from windlass.engine.results import RunResult
 from windlass.events import ToolResulted
 from windlass.loop.plan import Plan
 from windlass.policies.taint.options import Taint, TaintOptions
-from windlass.policies.taint.policy import NAME, FlowControl, touched_in
+from windlass.policies.taint.policy import NAME, ChildFlowControl, touched_in
 from windlass.store.base import Store
 from windlass.workflows.steps import WorkflowStep
 
@@ -25,7 +25,7 @@ _NOT_RUN = ("denied", "not_run")
 class BoundAgent:
     """An agent that reads the output of steps which have touched untrusted content."""
 
-    def __init__(self, agent: Delegate, policy: FlowControl) -> None:
+    def __init__(self, agent: Delegate, policy: ChildFlowControl) -> None:
         self._agent, self._policy = agent, policy
 
     @property
@@ -63,7 +63,7 @@ def bind_agent(
         return agent
     known = Known(UserWords(list(words)), UserWords(), RecordIndex())
     above = (TaintState(dict(labels)), known)
-    return BoundAgent(agent, FlowControl(rules or Taint(), f"parent.{NAME}", above))
+    return BoundAgent(agent, ChildFlowControl(rules or Taint(), f"parent.{NAME}", above))
 
 
 def find_labels(result: RunResult) -> dict[str, str]:

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from windlass.access.facts import kind_of_argument
 from windlass.access.flow.call_values import Known
 from windlass.access.flow.decide import (
     Decision,
@@ -19,6 +18,7 @@ from windlass.access.flow.decide import (
 )
 from windlass.access.flow.details import OFFERS, ONCE, describe_question
 from windlass.access.flow.labels import (
+    Label,
     TaintState,
     ToolFlow,
     flow_of,
@@ -42,6 +42,7 @@ from windlass.tools.result import not_permitted
 from windlass.tools.tool import Tool
 
 NAME: Final = "taint"
+_NOT_TOUCHED: Final = ("denied", "not_run")  # outcomes of calls that have touched nothing
 
 
 def build(ctx: BuildContext) -> Policies:
@@ -54,38 +55,31 @@ def build(ctx: BuildContext) -> Policies:
     return (FlowControl(rules or Taint(), assume=labelled or rules is not None),)
 
 
-def build_orphan(entries: Iterable[JournalEntry]) -> FlowControl:
+def build_orphan(entries: Iterable[JournalEntry]) -> ChildFlowControl:
     """Build the policy of a sub-agent that goes on without its parent: nobody's words are trusted."""
     nothing = Known(UserWords(), UserWords(), RecordIndex())
-    return FlowControl(Taint(), f"parent.{NAME}", (touched_in(entries), nothing))
+    return ChildFlowControl(Taint(), f"parent.{NAME}", (touched_in(entries), nothing))
 
 
 class FlowControl(Policy[TaintState]):
-    """Ask before a call acts on what untrusted content says.
-
-    `above` is what the agent that handed the work on has touched and heard.
-    """
+    """Ask before a call acts on what untrusted content says."""
 
     memory = TaintState
     keeps = "session"
     decides = True
 
-    def __init__(
-        self,
-        rules: Taint,
-        name: str = NAME,
-        above: tuple[TaintState, Known] | None = None,
-        *,
-        assume: bool = True,
-    ) -> None:
-        self.rules, self._name, self.above = rules, name, above
+    above: tuple[TaintState, Known] | None = None
+    """What the agent that handed the work on has touched and heard."""
+
+    def __init__(self, rules: Taint, name: str = NAME, *, assume: bool = True) -> None:
+        self.rules, self._name = rules, name
         self.assume = assume and rules.unlabelled == "cautious"
 
     @property
     def name(self) -> str:
         return self._name
 
-    def for_child(self, run: Run) -> FlowControl:
+    def for_child(self, run: Run) -> ChildFlowControl:
         """Return the policy of a sub-agent, which begins with all that its parent knows."""
         known = self._read_known(run)
         state = self._find_state(run).merge(self._session_values(run).answers())
@@ -93,19 +87,10 @@ class FlowControl(Policy[TaintState]):
         if untrusted is not None:
             state = state.with_(("reads_untrusted",), untrusted)
         above = (state, Known(known.user, known.host, RecordIndex(known.records)))
-        return FlowControl(self.rules, f"parent.{self.name}", above, assume=self.assume)
+        return ChildFlowControl(self.rules, f"parent.{self.name}", above, assume=self.assume)
 
     def as_record(self) -> JsonObject:
         return {}  # it is rebuilt from what it remembers
-
-    async def start(self, run: Run) -> None:
-        """Keep what the parent has touched: the session may go on without it."""
-        if self.above is not None and "reads_untrusted" in self.above[0].by:
-            mine: TaintState = run.recall(self)
-            above = self.above[0]
-            known = mine.merge(TaintState(above.by, refused=above.refused))
-            if known is not mine:
-                run.remember(self, known)
 
     def passes(self, run: Run, call: ToolCall) -> bool:
         """Pass calls without effects and addresses in their arguments: they carry nothing out."""
@@ -113,7 +98,7 @@ class FlowControl(Policy[TaintState]):
         if tool is None:
             return False
         labelled = self._label(run, tool)
-        return not labelled.flow.acts and not _has_address(call, labelled)
+        return not labelled.flow.acts and labelled.addresses.isdisjoint(call.arguments)
 
     async def before_tool(self, run: Run, call: ToolCall) -> Refused | Ask | Granted | None:
         tool = self._label(run, run.tools[call.name])
@@ -147,7 +132,7 @@ class FlowControl(Policy[TaintState]):
         self, run: Run, call: ToolCall, tool: Labelled
     ) -> Refused | Ask | Granted | None:
         """Check a read with an address that was built here, as it may carry something out."""
-        if not _has_address(call, tool):
+        if tool.addresses.isdisjoint(call.arguments):
             return None
         untrusted = self._find_sources(run)
         if not untrusted:
@@ -156,11 +141,7 @@ class FlowControl(Policy[TaintState]):
         if not decision.asks:
             return None
         seen = self._session_values(run)
-        addresses = [
-            target
-            for target in _targets_of(call, tool)
-            if kind_of_argument(target[1], tool.annotations) == "url"
-        ]
+        addresses = [target for target in _targets_of(call, tool) if target[1] in tool.addresses]
         never = [target for target in addresses if target in seen.refused]
         if never:
             reason = f"somebody said never to {never[0][1]} = {never[0][2]!r:.80}"
@@ -169,29 +150,27 @@ class FlowControl(Policy[TaintState]):
             return self._grant_by_answer(call, untrusted, decision, addresses, seen.allowed)
         return self._hold_call(call, untrusted, decision, addresses)
 
+    def leaves(self, run: Run, call: ToolCall, result: ToolResult) -> bool:
+        """Leave results that bring nothing new in: most are of a tool that is on record."""
+        tool = run.tools.get(call.name)
+        if tool is None:
+            return True
+        labelled = self._label(run, tool)
+        if tool.annotations.get("kind") == "agent":
+            return False
+        labels = labelled.flow.labels
+        return not labels or result.outcome in _NOT_TOUCHED or self._has_labels(run, labels, call)
+
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
         """Note what a call has touched; what a sub-agent touched, its parent has."""
         tool = run.tools.get(call.name)
-        if tool is not None and result.outcome not in ("denied", "not_run"):
+        if tool is not None and result.outcome not in _NOT_TOUCHED:
             flow = self._label(run, tool).flow
             if flow.labels:
                 self._add_labels(run, flow, call.name)
             if tool.annotations.get("kind") == "agent":
                 await self._learn(run, call.name, child_session_id(run.session_id, call.id))
         return result
-
-    async def end(self, run: Run, outcome: Outcome) -> Outcome:
-        """Keep what a sub-agent's parent must know: values of trusted origin, and answers."""
-        if self.above is not None:
-            mine: TaintState = run.recall(self)
-            heard = self._read_known(run)
-            known = mine.merge(self._session_values(run).answers())
-            if outcome.status == "done":
-                text = run.messages[-1].text if run.messages else ""
-                known = known.merge(TaintState({}, find_lookups(text, heard)))
-            if known is not mine:
-                run.remember(self, known)
-        return outcome
 
     def _is_ignored(self, tool: Labelled) -> bool:
         """Tools without a label, where the host says that those are harmless."""
@@ -235,8 +214,10 @@ class FlowControl(Policy[TaintState]):
         return found
 
     def _label(self, run: Run, tool: Tool) -> Labelled:
-        key = (FlowControl, self.name, tool.name)
-        found: Labelled | None = run.cache.get(key)
+        known: dict[str, Labelled] | None = run.cache.get(self)
+        if known is None:
+            known = run.cache[self] = {}
+        found = known.get(tool.name)
         if found is None or found.tool is not tool:
 
             def flow(annotations: JsonObject) -> ToolFlow:
@@ -244,7 +225,7 @@ class FlowControl(Policy[TaintState]):
 
             roles = self.rules.roles.get(tool.name, {})
             found = label_tool(tool, roles, self.rules.results.get(tool.name), flow)
-            run.cache[key] = found
+            known[tool.name] = found
         return found
 
     def _hold_call(
@@ -292,6 +273,11 @@ class FlowControl(Policy[TaintState]):
         if known is not mine:
             run.remember(self, known)
 
+    def _has_labels(self, run: Run, labels: frozenset[Label], call: ToolCall) -> bool:
+        """Return whether what `_add_labels` would record of a tool is on record."""
+        mine: TaintState = run.recall(self)
+        return labels <= mine.by.keys() and call.name in self._find_recorded_tools(run)
+
     def _find_recorded_tools(self, run: Run) -> set[str]:
         """Return the tools of the session that are on record with their labels."""
         noted: set[str] | None = run.cache.get(TaintAdded)
@@ -317,9 +303,36 @@ class FlowControl(Policy[TaintState]):
             self._session_values(run).add_state(touched)
 
 
-def _has_address(call: ToolCall, tool: Labelled) -> bool:
-    """Return whether a call has an argument for addresses."""
-    return any([kind_of_argument(name, tool.annotations) == "url" for name in call.arguments])
+class ChildFlowControl(FlowControl):
+    """Flow control of a sub-agent, which begins with all that its parent knows."""
+
+    def __init__(
+        self, rules: Taint, name: str, above: tuple[TaintState, Known], *, assume: bool = True
+    ) -> None:
+        super().__init__(rules, name, assume=assume)
+        self.above = above
+
+    async def start(self, run: Run) -> None:
+        """Keep what the parent has touched: the session may go on without it."""
+        assert self.above is not None
+        above = self.above[0]
+        if "reads_untrusted" in above.by:
+            mine: TaintState = run.recall(self)
+            known = mine.merge(TaintState(above.by, refused=above.refused))
+            if known is not mine:
+                run.remember(self, known)
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        """Keep what a sub-agent's parent must know: values of trusted origin, and answers."""
+        mine: TaintState = run.recall(self)
+        heard = self._read_known(run)
+        known = mine.merge(self._session_values(run).answers())
+        if outcome.status == "done":
+            text = run.messages[-1].text if run.messages else ""
+            known = known.merge(TaintState({}, find_lookups(text, heard)))
+        if known is not mine:
+            run.remember(self, known)
+        return outcome
 
 
 def _targets_of(call: ToolCall, tool: Labelled) -> list[Target]:

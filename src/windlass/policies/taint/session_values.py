@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from windlass.access.facts import argument_names
 from windlass.access.flow.call_values import Known
 from windlass.access.flow.decide import Target, is_lookup_named, named_targets
 from windlass.access.flow.labels import TaintState, ToolFlow
@@ -48,6 +49,8 @@ class Labelled(NamedTuple):
     tool: Tool
     annotations: JsonObject
     flow: ToolFlow
+    addresses: frozenset[str]
+    """Names of arguments that take addresses."""
 
 
 class SessionValues:
@@ -276,4 +279,4 @@ def label_tool(
         annotations["roles"] = {**annotations.get("roles", {}), **roles}
     if result is not None:
         annotations["result"] = result
-    return Labelled(tool, annotations, flow(annotations))
+    return Labelled(tool, annotations, flow(annotations), argument_names("url", annotations))
