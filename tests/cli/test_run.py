@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -210,6 +212,67 @@ def test_resume_wants_the_tools_named_again(windlass, module):
         "windlass: error: this session was run with the tools look_up; "
         "name them again: --tools shop:look_up\n"
     )
+
+
+EDIT = """
+    async def nothing(): "x"
+
+    w.llm_mock(tool_calls=[
+        {"name": "file_write", "arguments": {"path": "a", "content": "b"}, "id": "call_1"}
+    ])
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--tools-preset", "readwrite"),
+        ("--sandbox", "none", "--tools-preset", "readwrite"),
+        ("-t", "file_write"),
+    ],
+)
+def test_resume_takes_built_in_tools_again(windlass, module, project: Path, given):
+    module("queue_of_edits", EDIT)
+    run = ("run", "x", *MOCK, "-t", "queue_of_edits:nothing", "--session", "s", "--ask", "file_*")
+    parked = windlass(*run, *given, code=1)
+    wanted = windlass("run", "--resume", "s", code=2)
+    again = " ".join(given).replace("-t ", "--tools ")
+    assert f"name them again: --tools queue_of_edits:nothing {again}\n" in wanted.stderr
+    hint = parked.stderr.splitlines()[-1].removeprefix("go on with: windlass ")
+    assert again in hint
+    done = windlass(*shlex.split(hint), "--allow", "call_1")
+    assert "← file_write: a: created, 1 bytes" in done.stderr
+    assert (project / "a").read_text() == "b"
+
+
+SERVER = """
+from mcp.server import MCPServer
+
+app = MCPServer("calc")
+
+
+@app.tool()
+def add(a: int, b: int) -> int:
+    "Add."
+    return a + b
+
+
+app.run()
+"""
+
+
+def test_resume_takes_mcp_servers_again(windlass, module, project: Path):
+    calls = '[{"name": "calc__add", "arguments": {"a": 2, "b": 3}, "id": "call_1"}]'
+    module("ask", f"w.llm_mock(tool_calls={calls})\nasync def nothing(): 'x'\n")
+    entry = {"calc": {"command": sys.executable, "args": ["-c", SERVER]}}
+    (project / "mcp.json").write_text(json.dumps({"mcpServers": entry}))
+    run = ("run", "x", *MOCK, "-t", "ask:nothing", "--mcp", "mcp.json", "--session", "s")
+    parked = windlass(*run, "--ask", "calc__*", code=1)
+    wanted = windlass("run", "--resume", "s", "-t", "ask:nothing", code=2)
+    assert "name them again: --tools ask:nothing --mcp mcp.json\n" in wanted.stderr
+    hint = parked.stderr.splitlines()[-1].removeprefix("go on with: windlass ")
+    done = windlass(*shlex.split(hint), "--allow", "call_1")
+    assert "← calc__add: 5" in done.stderr
 
 
 def test_resume_of_an_ended_session_takes_a_new_task(windlass):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from windlass.agents.agent import Agent
 from windlass.cli.imports import import_object, load_tools, read_system
@@ -24,6 +24,10 @@ from windlass.models.registry.providers import resolve
 from windlass.options.index import OF_A_RUN
 from windlass.policies.resumption import NAME as AWAIT_RESUMPTION
 from windlass.replay.replay import NeverAsked
+from windlass.toolbox.presets import TOOL_PRESETS, ToolPresetOptions
+
+#: Tools for the resources of MCP servers.
+RESOURCE_TOOLS: Final = ("mcp_resource_list", "mcp_resource_read")
 
 # --------------------------------------------------------------------------- what a session was
 
@@ -74,7 +78,6 @@ def make_agent(
     if past is not None and chosen.resume is not None:
         if AWAIT_RESUMPTION in past.tool_names:  # it is a tool of ours, and stays
             options.setdefault("await_resumption", True)
-        _same_tools(past, tools, hint)
     system = read_system(chosen.system)
     if chosen.ask:
         options["approval_policy"] = {"rules": [{"ask": list(chosen.ask)}]}
@@ -83,6 +86,8 @@ def make_agent(
     agent: Agent[Any, str] = Agent(
         make_model(chosen, past), system=system, tools=tools or None, **options
     )
+    if past is not None and chosen.resume is not None:
+        _same_tools(past, agent, tools, hint)
     agent.plan.model.check()  # for want of a key: now, and not after the session was made
     return agent
 
@@ -103,13 +108,22 @@ def make_model(chosen: CommandOptions, past: Before | None) -> Any:
     return resolve(options.model, options.provider)
 
 
-def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None:
-    known = {tool.name for tool in tools} | {AWAIT_RESUMPTION}
+def _same_tools(
+    past: Before, agent: Agent[Any, str], tools: Iterable[Any], hint: Sequence[str]
+) -> None:
+    plan = agent.plan
+    preset = ToolPresetOptions.read(agent.options).tool_preset
+    known = {one if isinstance(one, str) else one.name for one in tools} | {AWAIT_RESUMPTION}
+    known |= {*(TOOL_PRESETS[preset] if preset else ()), *[one.name for one in plan.frame.tools]}
     missing = [name for name in past.tool_names if name not in known]
+    if plan.connect is not None:  # its servers say which tools they have when they run
+        missing = [name for name in missing if "__" not in name and name not in RESOURCE_TOOLS]
     if missing:
-        as_then = " ".join(f"--tools {shlex.quote(path)}" for path in hint)
-        again = f"name them again: {as_then}" if hint else "name them with --tools module:function"
-        raise ConfigError(f"this session was run with the tools {', '.join(missing)}; {again}")
+        again = shlex.join(hint) if hint else "--tools module:function"
+        how = "name them again:" if hint else "name them with"
+        raise ConfigError(
+            f"this session was run with the tools {', '.join(missing)}; {how} {again}"
+        )
 
 
 def answers_of(chosen: CommandOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

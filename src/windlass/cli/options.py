@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from windlass.loop.resume_input import AnswerScope
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_OF_TOOLS: Final = ("tool_preset", "mcp_servers", "sandbox")
 
 
 class CommandOptions(NamedTuple):
@@ -42,9 +44,20 @@ class CommandOptions(NamedTuple):
             command_line += ["--store", store]
         for tool in self.options.get("tools", ()):
             command_line += ["--tools", tool]
+        command_line += self.tool_flags()
         for glob in self.ask:
             command_line += ["--ask", glob]
         return shlex.join(command_line)
+
+    def tool_flags(self) -> list[str]:
+        """Return the flags, as they were typed, that give tools beside `--tools`, or hold them."""
+        words: list[str] = []
+        for flag in FLAGS:
+            if flag.option in _OF_TOOLS and flag.option in self.options:
+                given = self.options[flag.option]
+                for one in given if flag.repeats else (given,):
+                    words += [flag.names[0], str(one)]
+        return words
 
 
 for_option = click.option(

@@ -86,7 +86,9 @@ class Work:
             await _refuse_workflow(self.store, self.session_id, chosen)
             self.past = before(await self.store.read(self.session_id))
             info = await self.store.info(self.session_id)
-            hint = [str(path) for path in as_list(info.metadata.get("tools"))]
+            for path in as_list(info.metadata.get("tools")):
+                hint += ["--tools", str(path)]
+            hint += [str(word) for word in as_list(info.metadata.get("tool_flags"))]
             if self.past is None:
                 raise NoSuchSession(f"session {self.session_id!r} has never run; use --session")
         elif run.session_id is not None:
@@ -152,9 +154,11 @@ class Work:
         assert agent is not None
         if self.fresh:
             self.place.prepare()
-            tools = self.chosen.options.get("tools")
-            metadata = None if tools is None else {"tools": list(tools)}
-            await agent_session_open(self.session_id, metadata=metadata, store=self.store)
+            tools, flags = self.chosen.options.get("tools"), self.chosen.tool_flags()
+            metadata: JsonObject = {} if tools is None else {"tools": list(tools)}
+            if flags:
+                metadata["tool_flags"] = flags
+            await agent_session_open(self.session_id, metadata=metadata or None, store=self.store)
             self.fresh = False
         redacting = Redacting(self.view, self._current_redactor)
         self.signal = None
