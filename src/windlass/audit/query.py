@@ -307,7 +307,7 @@ def _entries_of_gone(gone: ArchivedSession, logged: Sequence[audit.AuditRow]) ->
     at = gone.ended_at
     calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
-    for place, entry in enumerate(gone.tool_calls):
+    for place, entry in enumerate(gone.calls):
         if isinstance(entry, RunStarted):
             run = entry
         elif isinstance(entry, _KINDS):

@@ -17,6 +17,7 @@ from windlass.store.memory_database import MemoryTx
 from windlass.store.postgres.schema import CHANNEL
 from windlass.store.wishes import TABLE as WISHES
 from windlass.store.wishes import (
+    TREE,
     WAKE,
     WAKE_TREE,
     WAKING,
@@ -87,6 +88,17 @@ def read_wish_and_size(tx: Transaction, session_id: str) -> tuple[Wish | None, i
     if row is None:
         return None, 0
     return to_wish(row[:-1]), row[-1] if isinstance(row[-1], int) else 0
+
+
+def find_wish_above(tx: Transaction, session_id: str) -> Wish | None:
+    """Return the wish of a session, or of the nearest one above it that waits for what it does."""
+    if isinstance(tx, MemoryTx):
+        known = [read_wish(tx, one) for one in tx.effects.list_waiting(session_id)]
+    else:
+        rows = tx.keep(f"{TREE} {_OWN}", (session_id,)).fetchall()
+        # The name of a session begins with the names of those above it.
+        known = [read_wish(tx, one) for one in sorted([str(row[0]) for row in rows], key=len)[::-1]]
+    return next((wish for wish in known if wish is not None), None)
 
 
 def _find_root(tx: Transaction, parent_id: str) -> str:

@@ -196,7 +196,7 @@ class MemoryJournal:
         """Return what is kept of an unnamed session when it is dropped."""
         entries = self.entries
         if len(entries) <= FEW:
-            return ArchivedSession(self.session_id, self._bounds[-1], entries, entries)
+            return ArchivedSession(self.session_id, self._bounds[-1], entries, True)
         return archive_entries(self.session_id, self._bounds[-1], entries)
 
     def slips(self) -> list[Slip]:
@@ -500,7 +500,7 @@ class MemoryStore:
         """List the recorded model calls, from journals and from what is kept of dropped ones."""
         slips = [(name, session.slips()) for name, session in self._sessions.items()]
         for gone in self._gone:
-            slips.append((gone.session_id, slips_of(gone.model_calls, gone.ended_at)))
+            slips.append((gone.session_id, slips_of(gone.calls, gone.ended_at)))
         found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *self._reserved.values(), *found], which)
 

@@ -50,7 +50,11 @@ def on_snapshot(body: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 def one_statement(body: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Let a body that reads by one statement do without a transaction: `store.consult(one_statement(body))`."""
+    """Let a body of one statement do without a transaction: `store.consult(one_statement(body))`.
+
+    One of Windlass itself may also write so: `store.commit(one_statement(body))`. In Postgres it sees what was
+    committed when it began, and is run again if the server does not answer, so it must be safe to repeat or refuse to be.
+    """
     vars(body)["one_statement"] = True
     return body
 

@@ -75,13 +75,13 @@ WAKE: Final = (
 #: The sessions that wait for a call which a session works for, from the session itself upwards. A
 #: fork, or a worker in the background, is no child of a call: its name does not begin with that of
 #: its parent.
-_TREE: Final = (
+TREE: Final = (
     "WITH RECURSIVE above(id) AS (SELECT id FROM windlass_sessions WHERE id = ? UNION"
     " SELECT s.parent_id FROM windlass_sessions s JOIN above ON s.id = above.id"
     " WHERE s.branch_at IS NULL AND substr(s.id, 1, length(s.parent_id) + 1) = s.parent_id || '.')"
     " SELECT id FROM above"
 )
-WAKE_TREE: Final = WAKE.replace("session = ?", f"session IN ({_TREE})")
+WAKE_TREE: Final = WAKE.replace("session = ?", f"session IN ({TREE})")
 _COLUMNS: Final = (
     "session, agent, queue, number, due, priority, tenant, key, tries, requests, digest, model,"
     " raised_at, worker, since, error"

@@ -503,6 +503,10 @@ class Writer:
         self, body: Callable[[Any], T], context: contextvars.Context, left: Callable[[], bool]
     ) -> T:
         """Run a body that belongs to no session."""
+        if getattr(body, "one_statement", False):
+            return await look_once(
+                self.bodies, lambda c: run_body(c, self._resources(c), body, context)
+            )
         begin = SNAPSHOT if getattr(body, "on_snapshot", False) else SERIALIZABLE
         is_repeatable = getattr(body, "repeatable", False)
 
