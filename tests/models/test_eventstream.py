@@ -31,9 +31,15 @@ NAMES = [
 ]
 
 
+def read(decoder: EventStreamDecoder, chunk: bytes) -> list[tuple[str, bytes]]:
+    """Read a chunk as the wire does."""
+    frame = decoder.take(chunk)
+    return decoder.feed(chunk) if frame is None else [frame]
+
+
 def names(*chunks: bytes) -> list[str]:
     decoder = EventStreamDecoder()
-    return [name for chunk in chunks for name, _ in decoder.feed(chunk)]
+    return [name for chunk in chunks for name, _ in read(decoder, chunk)]
 
 
 def test_frames_have_names_and_payloads() -> None:
@@ -52,9 +58,32 @@ def test_any_split_gives_the_same_frames(payloads: list[bytes], cuts: list[int])
     found = [
         payload
         for a, b in zip(edges, edges[1:], strict=False)
-        for _, payload in decoder.feed(raw[a:b])
+        for _, payload in read(decoder, raw[a:b])
     ]
     assert found == payloads
+
+
+def test_frame_like_one_before_is_taken_whole() -> None:
+    decoder = EventStreamDecoder()
+    assert decoder.take(FRAMES[2]) is None  # nothing is known of it yet
+    [frame] = decoder.feed(FRAMES[2])
+    assert decoder.take(FRAMES[2]) == frame
+    assert decoder.take(FRAMES[2][:-1]) is None
+    assert decoder.take(FRAMES[2] + b"\x00") is None
+    assert decoder.feed(FRAMES[0][:20]) == []
+    assert decoder.take(FRAMES[2]) is None  # it is in the middle of another
+
+
+@given(st.integers(0, len(FRAMES[2]) - 1), st.integers(1, 255))
+def test_damage_is_found_in_a_frame_like_one_before(at: int, change: int) -> None:
+    decoder = EventStreamDecoder()
+    decoder.feed(FRAMES[2])
+    damaged = bytearray(FRAMES[2])
+    damaged[at] ^= change
+    assert decoder.take(bytes(damaged)) is None
+    if at >= 12:  # else it may say that more is to come
+        with pytest.raises(BadReply):
+            decoder.feed(bytes(damaged))
 
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=4), st.integers(1, 40))

@@ -16,6 +16,8 @@ from windlass.errors import BadReply
 from windlass.json_types import JsonObject
 
 Headers: TypeAlias = JsonObject
+#: Of a frame: its length, where its payload begins, its headers, the sum up to there, its name.
+_Start: TypeAlias = tuple[int, int, bytes, int, str]
 _T = TypeVar("_T")
 
 MAX_FRAME: Final = 25 * 1024 * 1024  # the protocol allows payloads of 24 MiB
@@ -24,6 +26,8 @@ _SIZED: Final = Struct(">H")
 _HEAD: Final = _PRELUDE.size
 _number: Final = int.from_bytes  # high byte first, as all numbers here
 _LEAST: Final = _HEAD + 4  # with the sum at its end
+_sum_at: Final = Struct(">I").unpack_from
+_MOST_KNOWN: Final = 256  # beginnings of frames that a stream may bring again
 # by type: true and false have no bytes, 6 and 7 begin with their length, a time is milliseconds
 _FIXED: Final = {
     2: Struct(">b"),
@@ -40,22 +44,38 @@ class EventStreamDecoder:
     An event has its own name; an exception is named `exception:…`, and an error `error:…`.
     """
 
-    __slots__ = ("_limit", "_pending", "_size", "_wanted")
+    __slots__ = ("_known", "_limit", "_pending", "_size", "_wanted")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._pending: list[bytes] = []  # of the unfinished frame; joined when there is enough
         self._size = 0
         self._limit = limit
         self._wanted = _HEAD  # bytes until there is something to look at
+        self._known: dict[bytes, _Start] = {}  # by their first bytes, of frames read before
+
+    def take(self, chunk: bytes) -> tuple[str, bytes] | None:
+        """Return the frame that this chunk is, as Amazon sends them; None: `feed` the chunk."""
+        known = self._known.get(chunk[:_HEAD])
+        if known is None or self._size:
+            return None
+        size, start, headers, checksum, name = known
+        if len(chunk) != size or not chunk.startswith(headers, _HEAD):
+            return None
+        payload = chunk[start:-4]
+        if crc32(payload, checksum) != _sum_at(chunk, -4)[0]:
+            return None
+        return name, payload
 
     def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
         """Return the frames that this chunk completes, by event name."""
-        if self._size == 0 and len(chunk) >= _LEAST:
-            total, described = _sizes(chunk[:_HEAD])
-            if total == len(chunk) <= self._limit and crc32(chunk[:-4]) == _number(chunk[-4:]):
-                start = _HEAD + described  # one whole frame, as Amazon sends them
-                return [(_event_name(chunk[_HEAD:start]), chunk[start:-4])]
-        return self._split(chunk, _event_name)
+        alone = self._size == 0
+        found = self._split(chunk, _event_name)
+        if alone and len(found) == 1 and not self._size and len(self._known) < _MOST_KNOWN:
+            [(name, payload)] = found
+            start = len(chunk) - 4 - len(payload)
+            checksum = crc32(chunk[:start])
+            self._known[chunk[:_HEAD]] = len(chunk), start, chunk[_HEAD:start], checksum, name
+        return found
 
     def frames(self, chunk: bytes) -> list[tuple[Headers, bytes]]:
         """Return the frames that this chunk completes, with all their headers."""

@@ -345,17 +345,16 @@ class HttpModel(Model):
             read, feed, progress = reply.read, decoder.feed, deadline.progress
             taken = 0
             while chunk := await read():
-                for at in range(0, len(chunk), SHORT):
-                    if feed(chunk if len(chunk) <= SHORT else chunk[at : at + SHORT]):
-                        progress()
-                    if decoder.done:
-                        break
-                    # what has come already is read without waiting: others want to run as well
-                    if (taken := taken + len(chunk)) >= SHORT:
-                        taken = 0
-                        await asyncio.sleep(0)
+                if (size := len(chunk)) > SHORT:
+                    await _feed_slices(chunk, decoder, deadline)
+                elif feed(chunk):
+                    progress()
                 if decoder.done:
                     break
+                # what has come already is read without waiting: others want to run as well
+                if (taken := taken + size) >= SHORT:
+                    taken = 0
+                    await asyncio.sleep(0)
         except StreamBroken:
             if not decoder.complete:
                 raise
@@ -415,6 +414,17 @@ class HttpModel(Model):
     def unpriced(self) -> Model | None:
         """Return the model itself if nothing gives its price; self-hosted servers are free."""
         return None if self.tariff.known or self.provider in prices.FREE else self
+
+
+async def _feed_slices(chunk: bytes, decoder: Decoder, deadline: Deadline) -> None:
+    """Feed a long chunk in slices, between which others run."""
+    for at in range(0, len(chunk), SHORT):
+        if at:
+            await asyncio.sleep(0)
+        if decoder.feed(chunk[at : at + SHORT]):
+            deadline.progress()
+        if decoder.done:
+            return
 
 
 async def _drain(reply: HttpReply) -> None:

@@ -97,9 +97,20 @@ class ConverseDecoder(Decoder):
         self._blocks: dict[int, Block] = {}
         self._usage: JsonObject = {}
         self._stop: str = ""
+        self._stream: EventStreamDecoder | None = None
+
+    def feed(self, chunk: bytes) -> bool:
+        """Take the next bytes; a chunk is mostly one frame, which is read without a list."""
+        stream = self._stream
+        if stream is None or self.done or (frame := stream.take(chunk)) is None:
+            return super().feed(chunk)
+        name, data = frame
+        return self._event(name, data)
 
     def _framing(self, start: bytes) -> Framing | None:
-        return EventStreamDecoder() if start[0] == 0 else None  # the length of a frame, high first
+        if start[0] == 0:  # the length of a frame, high first
+            self._stream = EventStreamDecoder()
+        return self._stream
 
     def _event(self, name: str, data: bytes) -> bool:
         if name == "contentBlockDelta":
