@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -20,6 +20,7 @@ from windlass.events import (
     TextDelta,
     ThinkingDelta,
     ToolCallStarted,
+    ToolCallUpdate,
     ToolResulted,
 )
 from windlass.messages import Message, ToolResult
@@ -154,6 +155,24 @@ def test_a_broken_stream_starts_again_on_a_new_line():
     view(reply("half an answer, whole"))
     assert answer.getvalue() == "half an ans\nhalf an answer, whole\n"
     assert "connection lost" in progress.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("progress", "shown"),
+    [
+        ({"output": "one\ntwo\n"}, "one two"),
+        ({"progress": 1.0, "total": 2.0}, "1 of 2"),
+        ({"progress": 3, "total": 4, "message": "copying"}, "3 of 4: copying"),
+        ({"progress": 0.5}, "0.5"),
+        ({"rows": 3}, "{'rows': 3}"),
+        ("half", "half"),
+        (0.5, "0.5"),
+    ],
+)
+def test_progress_of_a_tool_is_shown_in_words(progress: Any, shown: str):
+    view, _, notes = plain()
+    view(ToolCallUpdate("1", "in_progress", progress))
+    assert notes.getvalue() == f"    {shown}\n"
 
 
 def test_the_status_line_names_a_tool_until_it_has_answered():

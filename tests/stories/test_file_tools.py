@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,37 @@ async def test_file_write_and_edit_show_a_diff_and_are_undone(
     assert [one.outcome for one in steps] == ["ok", "ok", "ok"]
     assert (shop / "cart.py").read_bytes() == before
     assert not (shop / "new/deep.txt").exists()
+
+
+async def test_changes_of_a_preset_are_undone_without_naming_its_tools(
+    shop: Path, tmp_path: Path
+) -> None:
+    @w.tool
+    def file_edit(path: str) -> str:
+        """Edit a file in a way of the program's own."""
+        return path
+
+    before, store = (shop / "cart.py").read_bytes(), f"sqlite:///{tmp_path}/s.db"
+    model = scripted(
+        call("file_write", path="new.txt", content="hello\n"),
+        call("file_edit", path="cart.py", old_string="line2 = 2", new_string="line2 = 22"),
+        "done",
+    )
+    given: dict[str, Any] = {"workspace": shop, "store": store}
+    await w.Agent(model, tool_preset="readwrite", **given).run("go", session_id="s")
+    own = scripted(
+        call("file_edit", path="x"), call("file_write", path="a.txt", content="a"), "done"
+    )
+    agent = w.Agent(own, tools=["file_write", file_edit], **given)
+    await agent.run("go", session_id="own")
+    steps = await w.undo("s", store=store)
+    assert [one.outcome for one in steps] == ["ok", "ok"]
+    assert (shop / "cart.py").read_bytes() == before and not (shop / "new.txt").exists()
+    write, edit = await w.undoable("own", store=store)
+    assert "the tool 'file_edit' is not here" in str(edit.why) and write.why is None
+    os.rename(shop, tmp_path / "elsewhere")
+    write, _ = await w.undoable("own", store=store)
+    assert "the tool 'file_write' is not here" in str(write.why)
 
 
 async def test_change_of_a_file_that_changed_since_the_model_read_it_is_refused(shop: Path) -> None:

@@ -39,7 +39,7 @@ from windlass.events import (
     ToolResulted,
     as_dict,
 )
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_mapping
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -238,7 +238,7 @@ def short_line(event: Event, width: int) -> tuple[Part, ...] | None:
         case ToolResulted():
             return _result(event, width)
         case ToolCallUpdate() if event.progress is not None:
-            return ((f"    {one_line(str(event.progress), width)}", "dim"),)
+            return ((f"    {one_line(_progress_words(event.progress), width)}", "dim"),)
         case ReplyFailed():
             return ("  ", ("!", "red"), f" the model failed: {one_line(event.message, 300)}")
         case BudgetExhausted():
@@ -252,6 +252,22 @@ def short_line(event: Event, width: int) -> tuple[Part, ...] | None:
             return ("  ", ("‖", "yellow"), f" parked: {one_line(event.reason, width - 8)}")
         case _:
             return None
+
+
+def _progress_words(progress: object) -> str:
+    """Say what a tool reports: what a command wrote, how far a server is, or the value as it is."""
+    if not is_mapping(progress):
+        return str(progress)
+    output, done, total = (progress.get(name) for name in ("output", "progress", "total"))
+    if isinstance(output, str):
+        return output.strip()
+    if done is None:
+        return str(progress)
+    counted = f"{done:g}" if isinstance(done, (int, float)) else str(done)
+    if isinstance(total, (int, float)):
+        counted = f"{counted} of {total:g}"
+    message = progress.get("message")
+    return counted if message is None else f"{counted}: {message}"
 
 
 def _result(event: ToolResulted, width: int) -> tuple[Part, ...]:

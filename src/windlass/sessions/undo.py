@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any, Literal, TypeVar
@@ -37,12 +38,15 @@ from windlass.messages import ToolResult
 from windlass.sessions.effects import (
     Elsewhere,
     UndoStep,
+    calls_of,
     effects_of,
     elsewhere,
 )
 from windlass.store.base import Journal, Store
 from windlass.store.open import Address
-from windlass.toolbox.registry import replace_names
+from windlass.toolbox.edits.result import parse_result
+from windlass.toolbox.names import UNDOABLE_NAMES
+from windlass.toolbox.registry import build_builtin_tools, replace_names
 from windlass.toolbox.session_workspace import find_workspace
 from windlass.tools.function import as_tools
 from windlass.tools.handlers import is_async, own
@@ -90,7 +94,7 @@ async def undo(
     Returns an `UndoStep` for each. `by` is who asks: the caller who began the session, or one with
     the grant `agent_session.undo`; None: the host, who may give a `name` for the record. It runs in
     the name of the session's caller, or of `caller`, who needs the same permissions. `tools` are
-    those of the session; resources of the Runtime are known. If the session has not ended,
+    those of the session; resources of the Runtime and built-in tools that edit are known. If the session has not ended,
     `force=True` takes it over.
     """
     who = name_of_answerer(check_by(by), name, "operator")
@@ -145,11 +149,7 @@ class _Undoing:
         if begun is None:
             raise NoSuchSession(f"session {asked!r} has never run: there is nothing to undo")
         known = {tool.name: tool for tool in environment.resources.tools()}
-        # Names are of built-in tools, for the files of the session's workspace.
-        found = find_workspace(entries)
-        place = {} if found is None else {"workspace": found.anchor, "mounts": found.mounts}
-        named = replace_names(tools, place) if isinstance(tools, (list, tuple)) else tools
-        known |= {tool.name: tool for tool in as_tools(named)}
+        known |= _find_tools(tools, entries)
         who = caller or caller_of_resumed(begun, owner_of(entries), None)[0]
         parent = await _parent(home, entries)
         return cls(environment, session_id, entries, known, who, deps, home, parent, by)
@@ -344,6 +344,27 @@ def _outcome(error: Exception) -> Literal["conflict", "denied", "error"]:
     if isinstance(error, Conflict):
         return "conflict"
     return "denied" if isinstance(error, PermissionDenied) else "error"
+
+
+def _find_tools(tools: Sequence[Any] | None, entries: Sequence[JournalEntry]) -> dict[str, Tool]:
+    """Return the given tools by name, and the built-in ones that changed files of the workspace."""
+    found = find_workspace(entries)
+    place = {} if found is None else {"workspace": found.anchor, "mounts": found.mounts}
+    named = replace_names(tools, place) if isinstance(tools, (list, tuple)) else tools
+    known = {tool.name: tool for tool in as_tools(named)}
+    if found is None or not all([os.path.isdir(one) for one in (found.anchor, *found.mounts)]):
+        return known
+    edits = {
+        call.tool
+        for call in calls_of(entries).values()
+        if call.tool in UNDOABLE_NAMES and call.result is not None and _is_edit(call.result)
+    }
+    return {**build_builtin_tools(sorted(edits - known.keys()), place), **known}
+
+
+def _is_edit(result: ToolResult) -> bool:
+    """Check whether a result is the record of an edit: a tool of the program may have the name, too."""
+    return parse_result(result.text) is not None
 
 
 async def _parent(home: Store, entries: Sequence[JournalEntry]) -> Elsewhere | None:

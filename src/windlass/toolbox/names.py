@@ -23,6 +23,18 @@ BUILTIN_NAMES: Final = frozenset(
     }
 )
 
+#: Those that change files, and can take that back from their own record.
+UNDOABLE_NAMES: Final = frozenset(
+    {
+        "edit_apply_node",
+        "edit_insert_at_anchor",
+        "edit_rename_symbol",
+        "edit_safe_text_patch",
+        "file_edit",
+        "file_write",
+    }
+)
+
 
 def split_names(tools: object) -> tuple[list[str], object]:
     """Split the tools of an agent into the names of built-in ones and the others."""
