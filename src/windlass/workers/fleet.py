@@ -20,8 +20,8 @@ from windlass.agents.artifacts import NAME as ARTIFACT_TOOL
 from windlass.engine.active_runs import under_way
 from windlass.engine.environment import Environment, current_environment
 from windlass.engine.orphans import place_under, rebuild_rules
-from windlass.errors import ConfigError, NoSuchSession, ParentRequired, SessionHeld
-from windlass.fleet.request import name_agent
+from windlass.errors import ConfigError, NoSuchSession, ParentRequired, SessionHeld, error_text
+from windlass.fleet.request import FleetAgent, name_agent
 from windlass.fleet.session_driver import NotHere, SessionDriver
 from windlass.json_types import JsonObject, as_list, as_object
 from windlass.loop.plan import Plan
@@ -34,7 +34,7 @@ from windlass.workers.graph import GraphRun
 from windlass.workers.live import LiveWorkers, live_workers, rebuild_live
 from windlass.workers.record import WorkerRecord, WorkerState, read_record, read_worker
 from windlass.workers.selection import Selection
-from windlass.workers.wish import can_go, is_fleet_driven, rest
+from windlass.workers.wish import can_go, is_fleet_driven, rest, tell_parent
 
 _SETTLE_SECONDS: Final = 2.0  # for the process of a run that has ended to put the end on record
 
@@ -76,12 +76,21 @@ async def is_left(home: Store, record: WorkerRecord, live: Live) -> bool:
 
 
 def place_in_fleet(
-    record: WorkerRecord, live: Live, chosen: Selection, environment: Environment
+    record: WorkerRecord,
+    live: Live,
+    chosen: Selection,
+    environment: Environment,
+    named: str | None = None,
 ) -> WorkerRecord:
-    """Return the record with the agent of the worker, and what only this process has of it."""
+    """Return the record with the agent of the worker, and what only this process has of it.
+
+    `named` is the submitted run that the worker is of where a step of it or a sub-agent spawns one.
+    """
     agent, parent = live.agent, live.parent
     if agent is None or parent is None:
-        return record
+        if named is None:
+            return record
+        return msgspec.structs.replace(record, agent=named, stays=("the code of its parent",))
     stays = [name for name in record.objects if not _is_of_agent(agent, name, live.options)]
     own = agent.plan_in(environment).tools
     for tool in chosen.tools:
@@ -119,20 +128,24 @@ def _has_unrecorded(parent: Run) -> bool:
 
 
 class WorkerAgent:
-    """Drives the workers that runs of an agent have spawned: `refunds@1.workers` of `refunds@1`."""
+    """Drives the workers that runs of an agent have spawned: `refunds@1.workers` of `refunds@1`.
 
-    def __init__(self, agent: Agent[Any, Any]) -> None:
-        self._agent = agent
+    Of a workflow it drives those that its process has spawned.
+    """
+
+    def __init__(self, agent: FleetAgent) -> None:
+        self._agent = _as_named(agent)
+        self._name, self._version = agent.name, agent.version
 
     @property
     def name(self) -> str | None:
         """The name of the agent."""
-        return self._agent.name
+        return self._name
 
     @property
     def version(self) -> str:
         """The version of the agent, and that these are its workers."""
-        return f"{self._agent.version}.workers"
+        return f"{self._version}.workers"
 
     async def drive_session(
         self,
@@ -151,7 +164,11 @@ class WorkerAgent:
             state = await read_worker(store, record.id)
             if not await self._wants_to_run(environment, store, state, wish):
                 return False
-            live = await self._find_code(environment, store, state, may_take_over)
+            try:
+                live = await self._find_code(environment, store, state, may_take_over)
+            except NotHere as error:
+                await _tell_of_loss(environment, store, record, error, wish)
+                raise
             live.failure = None
             workers.launch(store, record.id, live)
             task = workers.get_task(store, record.id)
@@ -204,7 +221,7 @@ class WorkerAgent:
         """Build what a worker needs from its record and the agent; `NotHere` if that is not enough."""
         record, agent = state.record, self._agent
         where = f"worker {record.id!r} stays with the process that spawned it: only that has"
-        if record.stays:
+        if record.stays or agent is None:
             raise NotHere(f"{where} {', '.join(record.stays)}")
         if record.host not in (None, socket.gethostname()):
             raise NotHere(f"worker {record.id!r} works in a folder of machine {record.host!r}")
@@ -246,7 +263,19 @@ class WorkerAgent:
         return now.number != wish.number
 
 
-def build_worker_agents(agent: object) -> list[SessionDriver]:
+async def _tell_of_loss(
+    environment: Environment, store: Store, record: WorkerRecord, error: NotHere, wish: Wish
+) -> None:
+    """Wake the parent of a worker that no process has: its keyed tool may spawn the worker again.
+
+    Once: the wish has the error until the worker is driven again.
+    """
+    if wish.error == environment.redact(error_text(error)):
+        return
+    told: JsonObject = {"worker": record.id, "name": record.name, "status": "lost"}
+    await store.commit(lambda tx: tell_parent(tx, record, told))
+
+
+def build_worker_agents(agent: FleetAgent) -> list[SessionDriver]:
     """Build what drives the workers of an agent that a process serves."""
-    named = _as_named(agent)
-    return [] if named is None else [WorkerAgent(named)]
+    return [] if agent.name is None else [WorkerAgent(agent)]

@@ -50,7 +50,7 @@ from windlass.workers.record import (
     to_metadata,
 )
 from windlass.workers.selection import Selection, inherit_place, select_tools
-from windlass.workers.wish import create_worker
+from windlass.workers.wish import create_worker, find_agent_above
 from windlass.workers.worktree import check_branch, find_repository
 
 #: Options that are secrets, and those that only code can give.
@@ -151,7 +151,10 @@ async def spawn(
     if config.graph is not None:
         record = _put_graph(record, given)
     scope = WorkerScope(environment, home, live)
-    record = place_in_fleet(_bind(scope, record), live, chosen, environment)
+    named = None
+    if live.agent is None and live.parent is not None:
+        named = await find_agent_above(home, live.parent.session_id)
+    record = place_in_fleet(_bind(scope, record), live, chosen, environment, named)
     owner = owner_metadata(caller)
     if live.parent is not None:
         known = owner_of(live.parent.journal.entries)
@@ -172,7 +175,11 @@ async def spawn(
     if workers.get_task(home, worker_id) is None:
         # One that is left to a fleet is kept for whoever waits for it here.
         (workers.keep if left else workers.launch)(home, worker_id, live)
-    return await build_worker(home, await read_worker(home, worker_id))
+    state = await read_worker(home, worker_id)
+    found = await build_worker(home, state)
+    if state.status == "suspended" and state.is_handed_over:  # it goes on, here or in the fleet
+        return msgspec.structs.replace(found, status="running", suspension=None)
+    return found
 
 
 def _put_graph(record: WorkerRecord, given: object) -> WorkerRecord:

@@ -1,7 +1,7 @@
 """The wish of a worker to run: raised with its session, kept by who drives it, cleared by its end.
 
-Only workers that were spawned by a run of a named agent have one. Who ends a task tells the parent
-in the same transaction, if that is a session of a fleet.
+Only workers that were spawned by a run of a named agent, or by a part of a submitted run, have one. Who
+ends a task tells the parent in the same transaction, if a fleet drives that or those who wait for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from windlass.events import JournalEntry, WorkerStopped, WorkerUpdate
 from windlass.fleet.workers import list_workers
 from windlass.json_types import JsonObject
 from windlass.store.base import Journal, Store
-from windlass.store.body_sessions import create_session, post_item
+from windlass.store.body_sessions import create_session, find_wish_above, post_item
 from windlass.store.wishes import (
     Transaction,
     clear_wish,
@@ -32,6 +32,15 @@ _SUFFIX: Final = ".workers"
 def name_queue(agent: str) -> str:
     """Return the queue of the workers of an agent: `refunds@1.workers`."""
     return f"{agent}{_SUFFIX}"
+
+
+async def find_agent_above(home: Store, session_id: str) -> str | None:
+    """Return the name of the agent or workflow whose submitted run a session works for."""
+    wish = await home.consult(lambda tx: find_wish_above(tx, session_id))
+    if wish is None:
+        return None
+    name = wish.agent.removesuffix(_SUFFIX)
+    return name if "@" in name else f"{name}@1"
 
 
 def create_worker(
@@ -98,7 +107,12 @@ def end_task(tx: Transaction, record: WorkerRecord, key: str, told: JsonObject) 
     wish = read_wish(tx, key)
     if wish is not None:
         clear_wish(tx, key, wish.number)
-    if record.parent is None or read_wish(tx, record.parent) is None:
+    tell_parent(tx, record, told)
+
+
+def tell_parent(tx: Transaction, record: WorkerRecord, told: JsonObject) -> None:
+    """Tell the parent of a worker what became of it, if that wakes anybody."""
+    if record.parent is None or find_wish_above(tx, record.parent) is None:
         return  # its parent is run by hand: nobody would be woken
     try:
         post_item(tx, record.parent, "result", {record.id: told})
