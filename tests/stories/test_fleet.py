@@ -349,6 +349,7 @@ async def test_run_left_by_the_block_of_a_runtime_goes_on_in_the_next(tmp_path):
         ({"not_before": datetime(2030, 1, 1)}, "no time zone"),
         ({"not_before": "tomorrow"}, "not_before is a datetime"),
         ({"not_before": float("nan")}, "not_before is a datetime"),
+        ({"not_before": float("inf")}, "not_before is a datetime"),
         ({"key": "a\nb"}, "key"),
         ({"key": ""}, "key"),
         ({"queue": "../x"}, "queue"),
@@ -373,13 +374,38 @@ async def test_bad_agents_prompts_and_engines_are_refused(own_world):
         await own_world.submit("writer", [])
     with pytest.raises(ConfigError, match="no engine"):
         await Runtime(store="memory:", environ={}, fleet="locall").submit("writer", "go")
+    for agent in (5, None, [build_agent("x")]):
+        with pytest.raises(ConfigError, match="an Agent"):
+            await own_world.submit(agent, "go")
+    with pytest.raises(ConfigError, match="version"):
+        await own_world.submit("writer@", "go")
+    assert await own_world.store.sessions() == []
     with pytest.raises(ConfigError, match="needs an agent"):
         await own_world.serve()
+    for agent in (5, "writer", None):
+        with pytest.raises(ConfigError, match="an Agent"):
+            await own_world.serve(agent)
+    with pytest.raises(ConfigError, match="two agents are named 'writer@1'"):
+        await own_world.serve(build_agent("x"), build_agent("y"))
+    for options, match in (
+        ({"grace": -1}, "grace"),
+        ({"grace": "x"}, "grace"),
+        ({"lease": float("inf")}, "lease"),
+        ({"queues": "abc"}, "queues"),
+        ({"queues": [5]}, "queue"),
+        ({"queues": ["a b"]}, "queue"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            await own_world.serve(build_agent("x"), **options)
     for limits in ({"tenant": {}}, {"tenants": {"a": 0}}, {"tenants": 5}, [1]):
         with pytest.raises(ConfigError, match="limit"):
             await own_world.serve(build_agent("x"), limits=limits)
     with pytest.raises(NoSuchSession):
         await own_world.handle("nothing")
+    handle = await own_world.submit("writer", "go")
+    with pytest.raises(ConfigError, match="a reason is a text"):
+        await handle.cancel(5)
+    assert await handle.status() == "queued"
 
 
 async def test_worker_fires_triggers_that_are_due(own_world):

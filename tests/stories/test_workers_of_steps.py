@@ -78,7 +78,7 @@ class Desk:
         return w.Agent(model, name="desk", tools=[self.build_agent().as_tool()])
 
 
-async def until_parked(world: Runtime, handle: w.RunHandle[Any]) -> None:
+async def until_parked(world: Runtime, handle: w.RunHandle) -> None:
     """Wait until the run is parked, and its driver has let it go."""
     while True:
         wish = await read(world.store, handle.session_id)

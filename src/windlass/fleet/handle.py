@@ -178,6 +178,8 @@ class RunHandle:
 
         A run that has ended stays as it is.
         """
+        if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"a reason is a text, not {safe_repr(reason)}")
         wish, entries = await self._wish(), await self._entries()
         if _read_state(entries, self.request_id, wish) not in _UNDER_WAY:
             return

@@ -12,7 +12,7 @@ from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.results import RunResult
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, safe_repr
 from windlass.fleet.session_driver import SessionDriver
 from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject, is_object
@@ -67,7 +67,14 @@ def name_agent(agent: FleetAgent | SessionDriver | str) -> str:
     """Return the name by which a fleet knows an agent: `refunds@1`."""
     if isinstance(agent, str):
         name = check_identifier(agent, "agent")
+        if name.endswith("@"):
+            raise ConfigError(f"agent {name!r} has no version after the @: {name}1")
         return name if "@" in name[1:] else f"{name}@1"
+    if not is_session_driver(agent) and not hasattr(type(agent), "resume"):
+        raise ConfigError(
+            "what is submitted or served is an Agent, a workflow, or to submit it the name of one,"
+            f" not {safe_repr(agent)}"
+        )
     if agent.name is None:
         raise ConfigError('an agent needs a name to be submitted: w.Agent(…, name="refunds")')
     return f"{agent.name}@{agent.version}"

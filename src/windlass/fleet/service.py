@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
@@ -16,11 +17,12 @@ from windlass.fleet.engine import Fleet
 from windlass.fleet.engines import build_engine, check_engine
 from windlass.fleet.handle import Changes, RunHandle
 from windlass.fleet.limits import FleetLimits, check_limits
-from windlass.fleet.request import FleetAgent
+from windlass.fleet.request import FleetAgent, name_agent
 from windlass.fleet.session_driver import SessionDriver
 from windlass.fleet.submit import Submission, Submitted, prepare_submission
 from windlass.fleet.worker import GRACE_SECONDS, SLOTS, Worker
 from windlass.fleet.workers import LEASE_SECONDS
+from windlass.identifiers import check_identifier
 from windlass.store.postgres.foreign import run_on_connection
 from windlass.store.transaction import on_snapshot, repeatable
 from windlass.store.wishes import Transaction
@@ -125,6 +127,8 @@ class FleetService:
         """Drive sessions of these agents until this task is cancelled; then park what runs."""
         if not agents:
             raise ConfigError("a worker needs an agent to serve")
+        if not _is_number(grace) or grace < 0:
+            raise ConfigError(f"grace is a number of seconds from 0, not {safe_repr(grace)}")
         worker = self.build_worker(agents, slots=slots, queues=queues, limits=limits, lease=lease)
         serving = asyncio.get_running_loop().create_task(worker.serve())
         try:
@@ -144,6 +148,7 @@ class FleetService:
         lease: float = LEASE_SECONDS,
     ) -> Worker:
         """Return a worker for these agents, which its caller serves and stops."""
+        _check_agents(agents)
         worker = self._build_worker(slots, queues, limits, lease)
         for agent in agents:
             self._add(worker, agent)
@@ -186,8 +191,12 @@ class FleetService:
     ) -> Worker:
         if type(slots) is not int or slots < 1:
             raise ConfigError(f"slots is a whole number from 1, not {safe_repr(slots)}")
-        if isinstance(lease, bool) or not isinstance(lease, int | float) or not lease >= 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not _is_number(lease) or lease < 1:
             raise ConfigError(f"lease is a number of seconds from 1, not {safe_repr(lease)}")
+        if isinstance(queues, str):
+            raise ConfigError(f"queues is a list of names, not {safe_repr(queues)}")
+        for queue in queues:
+            check_identifier(queue, "queue")
         store, engine = self._environment.store, self._find_engine()
         if not engine.exclusive:  # each worker has a queue of its own to stop
             engine = build_engine(self._engine_name, store, fire_some, lease)
@@ -210,3 +219,19 @@ class FleetService:
                 self._engine_name, self._environment.store, fire_some, LEASE_SECONDS
             )
         return self._engine
+
+
+def _is_number(given: object) -> bool:
+    return type(given) in (int, float) and math.isfinite(cast("float", given))
+
+
+def _check_agents(agents: Sequence[object]) -> None:
+    """Refuse what cannot be served, and two agents of which one would be served in the other's name."""
+    names: set[str] = set()
+    for agent in agents:
+        if isinstance(agent, str):
+            raise ConfigError(f"what is served is an Agent or a workflow, not {safe_repr(agent)}")
+        name = name_agent(cast("FleetAgent", agent))
+        if name in names:
+            raise ConfigError(f"two agents are named {name!r}: give one another name or version")
+        names.add(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
 import msgspec
@@ -156,6 +157,6 @@ def _parse_time(given: datetime | float | None) -> float | None:
         if given.tzinfo is None:
             raise ConfigError(f"not_before {given} has no time zone; use datetime.now(UTC) + …")
         return given.timestamp()
-    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if type(given) not in (int, float) or not math.isfinite(given):
         raise ConfigError(f"not_before is a datetime or epoch seconds, not {safe_repr(given)}")
     return float(given)
