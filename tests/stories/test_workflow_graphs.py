@@ -429,6 +429,10 @@ BAD: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda g: g["nodes"]["a"].update(model_policy={"modle": "x"}), "did you mean 'model'"),
     (lambda g: g["nodes"]["a"].update(output_contract={"kinds": []}), "has no key 'kinds'"),
     (lambda g: g["nodes"]["a"].update(context={"output": "all"}), "did you mean 'outputs'"),
+    (
+        lambda g: g["nodes"]["b"].update(context={"outputs": ["aa"]}),
+        "node 'b': context.outputs names 'aa', which no node is; did you mean 'a'",
+    ),
     (lambda g: g["nodes"]["a"].update(session_id="x"), "has no key 'session_id'"),
     (lambda g: g["nodes"].update(lost={}), "nothing leads to 'lost'"),
     (lambda g: g["edges"].append({"from": "b", "to": "a"}), "has no bound"),

@@ -160,6 +160,7 @@ def read_graph(spec: Mapping[str, Any]) -> Graph:
         raise ConfigError(f"edges is a list of {{from, to}}, not {safe_repr(listed)}")
     edges = [_read_edge(at, one, nodes) for at, one in enumerate(listed)]
     graph = Graph(name, _find_entry(spec.get("entry"), nodes, edges), nodes, edges, version)
+    _check_context(graph)
     _check_reach(graph)
     _check_loops(graph)
     return graph
@@ -387,6 +388,17 @@ def _find_entry(given: object, nodes: Mapping[str, Node], edges: list[Edge]) -> 
         hint = nearest(given, nodes) if isinstance(given, str) else ""
         raise ConfigError(f"entry names {safe_repr(given)}, which no node is{hint}")
     return given
+
+
+def _check_context(graph: Graph) -> None:
+    for name, node in graph.nodes.items():
+        outputs = node.context.outputs
+        for one in () if isinstance(outputs, str) else outputs:
+            if one not in graph.nodes:
+                hint = nearest(one, graph.nodes)
+                raise ConfigError(
+                    f"node {name!r}: context.outputs names {one!r}, which no node is{hint}"
+                )
 
 
 def _check_reach(graph: Graph) -> None:
