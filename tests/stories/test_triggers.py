@@ -336,3 +336,24 @@ async def test_snapshot_is_resumed_in_another_store(tmp_path: Path):
     path.write_text("{}")
     with pytest.raises(ConfigError):
         await w.load_snapshot(path)
+
+
+async def test_snapshot_whose_loading_was_killed_is_loaded_whole(tmp_path: Path):
+    asked = call("agent_await_resumption", reason="the build", conditions={"timeout": 60})
+    async with w.Runtime(store="memory:") as runtime:
+        out = await w.agent_loop("go", model=scripted(asked), session_id="s")
+        assert out.handle is not None
+        path = await w.save_snapshot(out.handle, tmp_path / "worker.json")
+        [opened, *_] = await runtime.store.read("s")
+    async with w.Runtime(store="memory:") as runtime:
+        # what the store has of it, if its process dies between the two transactions
+        journal = await runtime.store.open("s", metadata=opened.metadata)
+        await journal.close()
+        assert await w.load_snapshot(path) == "s"
+        assert [row.id for row in await w.trigger_list()] == ["resume:timeout:s"]
+        done = await w.Agent(scripted("Done.")).resume("s")
+        assert done.status == "done"
+    async with w.Runtime(store="memory:") as runtime:
+        await w.agent_session_open("s", metadata={"mine": True})
+        assert await w.load_snapshot(path) == "s"
+        assert len(await runtime.store.read("s")) == 1  # the store is the truth

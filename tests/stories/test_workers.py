@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 import windlass as w
@@ -280,6 +281,35 @@ async def test_worker_suspends_itself_and_is_woken_by_an_event():
     await fire_due(current_environment().store)
     done = await w.wait_agent(worker)
     assert (done.status, done.text) == ("completed", "built")
+
+
+async def test_worker_goes_on_from_a_snapshot_in_another_store(tmp_path):
+    asked = call("agent_await_resumption", reason="the build runs", conditions={"timeout": "1h"})
+    async with w.Runtime(store="memory:"):
+        model = scripted(asked)
+        worker = await w.spawn_agent(
+            {"task": "Deploy.", "node": {"model_policy": {"model": model}}}
+        )
+        parked = await w.wait_agent(worker)
+        path = await w.save_snapshot(parked.suspension.snapshot_ref, tmp_path / "worker.json")
+        (tmp_path / "handle.json").write_bytes(msgspec.json.encode(parked.to_dict()))
+        known = await w.resume_agent(path, options={"model": model})
+        assert known.id == worker.id
+        await w.close_agent(known)
+    async with w.Runtime(store="memory:"):
+        with pytest.raises(w.NoSuchSession, match="save_snapshot"):
+            await w.resume_agent(tmp_path / "handle.json")
+        with pytest.raises(w.NoSuchSession):
+            await w.resume_agent(path, caller=w.Caller("eve", tenant="t"))
+        again = await w.resume_agent(str(path), "It is up.", options={"model": scripted("Done.")})
+        done = await w.wait_agent(again)
+        assert (done.id, done.status, done.text) == (worker.id, "completed", "Done.")
+        assert "Deploy." in str(done.transcript)
+    async with w.Runtime(store="memory:"):
+        out = await w.agent_loop("go", model=scripted(asked), session_id="no-worker")
+        path = await w.save_snapshot(out.handle, tmp_path / "loop.json")
+        with pytest.raises(w.NoSuchSession, match="no worker"):
+            await w.resume_agent(path)
 
 
 async def test_conditions_of_the_config_hold_for_a_suspension_that_names_none():

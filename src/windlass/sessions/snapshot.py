@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from windlass.access.caller import Caller
 from windlass.engine.active_runs import SuspendedRun
 from windlass.engine.ownership import SessionScope
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
-from windlass.events import RunEnded, SessionOpened, Suspended
+from windlass.events import JournalEntry, RunEnded, SessionOpened, Suspended
 from windlass.files import open_private
 from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
@@ -26,6 +27,7 @@ from windlass.store import codec
 from windlass.store.armed_conditions import build_arming
 from windlass.store.base import Store
 from windlass.store.open import Address
+from windlass.store.wishes import Transaction
 
 FORMAT: Final = "windlass-worker-1"
 FOLDER: Final = Path(".windlass") / "workers"
@@ -96,27 +98,37 @@ async def restore_snapshot(data: bytes, home: Store, name: str) -> str:
     if document.format != FORMAT:
         raise ConfigError(f"{safe_repr(name)} has the format {safe_repr(document.format)}")
     session_id = check_identifier(document.session_id, "session_id")
-    try:
-        await home.info(session_id)
-        return session_id
-    except NoSuchSession:
-        pass
     entries = codec.decode(bytes(document.entries), session_id, 0)
     opened = entries[0] if entries else None
     if not isinstance(opened, SessionOpened):
         raise ConfigError(f"{safe_repr(name)} holds no session")
+    try:
+        known = await home.info(session_id)
+    except NoSuchSession:
+        pass
+    else:
+        # One with nothing else in it was killed between its opening and its entries.
+        if known.entries > 1 or known.metadata != (opened.metadata or {}):
+            return session_id
     journal = await home.open(session_id, metadata=opened.metadata)
     try:
-        for entry in entries[1:]:
-            journal.append(entry)
-        parked = standing(entries).suspended
-        if parked is not None and parked.conditions:
-            body = build_arming(session_id, parked.conditions, document.saved_at, None)
-            if body is not None:
-                await journal.commit(body, lambda _: ())
+        if len(journal.entries) == 1:
+            body = _build_arming(session_id, document, entries)
+            await journal.commit(body, lambda _: entries[1:])
     finally:
         await journal.close()
     return session_id
+
+
+def _build_arming(
+    session_id: str, document: _Snapshot, entries: list[JournalEntry]
+) -> Callable[[Transaction], None]:
+    """Return the body that arms the conditions which the session waits for."""
+    parked = standing(entries).suspended
+    body = None
+    if parked is not None and parked.conditions:
+        body = build_arming(session_id, parked.conditions, document.saved_at, None)
+    return (lambda _tx: None) if body is None else body
 
 
 def _describe(parked: Suspended) -> JsonObject:

@@ -10,7 +10,7 @@ from typing import Any, Final, cast, overload
 import msgspec
 
 from windlass import seams
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, is_host
 from windlass.conditions.resume import parse_resume_conditions
 from windlass.engine.driver import Start
 from windlass.engine.open_questions import Discarder
@@ -21,6 +21,8 @@ from windlass.files import LARGEST_EXPORT, read_regular
 from windlass.json_types import JsonObject, is_mapping, is_sequence
 from windlass.loop.resume import standing
 from windlass.options.checks import no_key
+from windlass.sessions.snapshot import FORMAT as SNAPSHOT_FORMAT
+from windlass.sessions.snapshot import restore_snapshot
 from windlass.store.open import Address
 from windlass.workers.config import check_task
 from windlass.workers.drive import (
@@ -68,12 +70,16 @@ class Control(msgspec.Struct, frozen=True):
     ) -> Control:
         """Find a worker by its handle, id, snapshot or file of a snapshot."""
         place = SessionScope.current(store, caller)
-        worker_id = id_of(worker)
+        if _is_path(worker):
+            worker_id = await _find_in_file(str(worker), place, caller)
+        else:
+            worker_id = id_of(worker)
         try:
             key = await place.find(worker_id, action)
             await read_worker(place.home, key)
         except NoSuchSession:
-            raise NoSuchSession(f"no worker {worker_id!r}") from None
+            hint = "; save_snapshot writes a file that brings it along" if _is_path(worker) else ""
+            raise NoSuchSession(f"no worker {worker_id!r}{hint}") from None
         return cls(place, key)
 
     @property
@@ -186,11 +192,9 @@ def _rests(state: WorkerState) -> bool:
 
 
 def id_of(worker: object) -> str:
-    """Return the id of a worker that is given as a handle, an id, a snapshot or a file."""
+    """Return the id of a worker that is given as a handle, an id or a snapshot."""
     if isinstance(worker, (Worker, WorkerSummary)):
         return worker.id
-    if isinstance(worker, os.PathLike) or (isinstance(worker, str) and worker.endswith(".json")):
-        worker = _read_snapshot(str(cast("object", worker)))
     if is_mapping(worker):
         worker = worker.get("id")
     if not isinstance(worker, str) or not worker:
@@ -198,11 +202,27 @@ def id_of(worker: object) -> str:
     return worker
 
 
-def _read_snapshot(path: str) -> object:
+def _is_path(worker: object) -> bool:
+    return isinstance(worker, os.PathLike) or (isinstance(worker, str) and worker.endswith(".json"))
+
+
+async def _find_in_file(path: str, place: SessionScope, caller: Caller | None) -> str:
+    """Return the id of a worker whose handle or session is in a file.
+
+    The session is put into a store that does not have it, for the host: the file says whose it is.
+    """
     try:
-        return msgspec.json.decode(read_regular(path, LARGEST_EXPORT))
+        data = await asyncio.to_thread(read_regular, path, LARGEST_EXPORT)
+        given: object = msgspec.json.decode(data)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is no snapshot of a worker: {error}") from None
+    if not is_mapping(given) or given.get("format") != SNAPSHOT_FORMAT:
+        return id_of(given)
+    if not is_host(caller):
+        return id_of({"id": given.get("session_id")})
+    key = await restore_snapshot(data, place.home, path)
+    record = read_record(await place.home.info(key))
+    return key if record is None else record.id
 
 
 # --------------------------------------------------------------------------- wait and list
