@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast, overload
+from typing import Any, Final, overload
 
 import msgspec
 
