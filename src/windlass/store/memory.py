@@ -35,7 +35,7 @@ from windlass.store.base import (
     find_result,
     second_result_error,
 )
-from windlass.store.memory_archive import ArchivedSession, archive_entries
+from windlass.store.memory_archive import Archive, ArchivedSession, archive_entries
 from windlass.store.memory_info import build_held_error, build_info, read_opening, read_tenant
 from windlass.store.model_calls import (
     RESERVED,
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
 FEW = 16  # entries: a turn or two
-MOST_SESSIONS = 128  # dropped sessions, with calls that stay recorded
-MOST_AUDITED = 4096  # dropped before those, with decisions that stay for the audit
 
 
 class MemoryJournal:
@@ -233,8 +231,7 @@ class MemoryStore:
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
         self._reserved: dict[int, ModelCall] = {}  # calls under way
         self._numbers = count()
-        self._gone: deque[ArchivedSession] = deque(maxlen=MOST_SESSIONS)
-        self._audited: deque[ArchivedSession] = deque(maxlen=MOST_AUDITED)
+        self._archive = Archive()
         self._answering = threading.Lock()
         self._loading = threading.Lock()
         self._database: MemoryDatabase | None = None
@@ -268,10 +265,7 @@ class MemoryStore:
         else:
             journal = held.reopen(holder)
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
-                others = [kept for kept in self._gone if kept.session_id != session_id]
-                self._gone = deque(others, MOST_SESSIONS)
-                older = [kept for kept in self._audited if kept.session_id != session_id]
-                self._audited = deque(older, MOST_AUDITED)
+                self._archive.remove(session_id)
         self._sessions[session_id] = journal
         return journal
 
@@ -281,18 +275,14 @@ class MemoryStore:
         if session is None:
             return
         self._passing[session_id] = ref(session)
-        if len(self._gone) == MOST_SESSIONS:
-            oldest = self._gone.popleft().without_model_calls()
-            if oldest is not None:
-                self._audited.append(oldest)
-        self._gone.append(session.to_archive())
+        self._archive.add(session.to_archive())
         if len(self._passing) > self._sweep_at:  # at intervals: a callback for each is expensive
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
 
     def archived_sessions(self) -> list[ArchivedSession]:
         """Return what is kept of unnamed sessions."""
-        return [*self._audited, *self._gone]
+        return list(self._archive)
 
     def _find(self, session_id: str) -> MemoryJournal | None:
         found = self._sessions.get(session_id)
@@ -499,7 +489,7 @@ class MemoryStore:
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """List the recorded model calls, from journals and from what is kept of dropped ones."""
         slips = [(name, session.slips()) for name, session in self._sessions.items()]
-        for gone in self._gone:
+        for gone in self._archive.latest:
             slips.append((gone.session_id, slips_of(gone.calls, gone.ended_at)))
         found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *self._reserved.values(), *found], which)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -22,6 +23,9 @@ _TOOL_CALLS: Final = frozenset({RunStarted, ToolDecided, ToolIntended, ToolResul
 _CALLS: Final = _TOOL_CALLS | {Replied, ReplyFailed}
 _NO_RESULT: Final = ToolResult()
 _SHORT: Final = 200  # characters of a result that is not worth a copy without it
+MOST_SESSIONS: Final = 128  # of the latest, with their model calls
+MOST_ENTRIES: Final = 4096  # of those
+MOST_AUDITED: Final = 8192  # entries of the sessions before them, with decisions for the audit
 
 
 class ArchivedSession(msgspec.Struct, frozen=True, gc=False):
@@ -46,6 +50,51 @@ class ArchivedSession(msgspec.Struct, frozen=True, gc=False):
         if self.is_whole:
             calls = _without_long_results(calls)
         return ArchivedSession(self.session_id, self.ended_at, calls)
+
+
+class Archive:
+    """Dropped sessions: the latest with all their calls, those before with what the audit reads.
+
+    The limits are in entries. What is kept leaves the caches of the processor: with 4,096 sessions
+    every run took up to a seventh longer.
+    """
+
+    def __init__(self) -> None:
+        self.latest: deque[ArchivedSession] = deque()
+        self.audited: deque[ArchivedSession] = deque()
+        self._entries = self._audited_entries = 0
+
+    def __iter__(self) -> Iterator[ArchivedSession]:
+        yield from self.audited
+        yield from self.latest
+
+    def __len__(self) -> int:
+        return len(self.audited) + len(self.latest)
+
+    def add(self, session: ArchivedSession) -> None:
+        """Add the latest session; older ones lose their model calls, or are dropped."""
+        latest, size = self.latest, len(session.calls)
+        self._entries += size
+        while latest and (self._entries > MOST_ENTRIES or len(latest) >= MOST_SESSIONS):
+            self._retire(latest.popleft())
+        latest.append(session)
+
+    def _retire(self, oldest: ArchivedSession) -> None:
+        self._entries -= len(oldest.calls)
+        kept = oldest.without_model_calls()
+        if kept is None:
+            return
+        self._audited_entries += len(kept.calls)
+        self.audited.append(kept)
+        while self._audited_entries > MOST_AUDITED and len(self.audited) > 1:
+            self._audited_entries -= len(self.audited.popleft().calls)
+
+    def remove(self, session_id: str) -> None:
+        """Remove a session: it is in the store again, with its calls."""
+        self.latest = deque([one for one in self.latest if one.session_id != session_id])
+        self.audited = deque([one for one in self.audited if one.session_id != session_id])
+        self._entries = sum([len(one.calls) for one in self.latest])
+        self._audited_entries = sum([len(one.calls) for one in self.audited])
 
 
 def archive_entries(

@@ -236,10 +236,10 @@ def leading(line: Line) -> list[Append]:
     return found
 
 
-def begin(line: Line) -> str:
+def begin(line: Line, level: str = SERIALIZABLE) -> str:
     """Build the statements that begin and check in one trip that the writer is current."""
     return (
-        f"{SERIALIZABLE}; SELECT 1 FROM windlass_sessions WHERE sid = {line.sid}"
+        f"{level}; SELECT 1 FROM windlass_sessions WHERE sid = {line.sid}"
         f" AND epoch = {line.epoch} AND rows = {line.stands[0]}"
     )
 

@@ -346,7 +346,7 @@ class Writer:
             await once(
                 self.bodies,
                 lambda c, trial: self._run_body(c, trial, line, job),
-                begin(line),
+                begin(line, _level_of(job.body)),
                 job.is_abandoned,
             )
         except CallerLeft as error:
@@ -507,7 +507,6 @@ class Writer:
             return await look_once(
                 self.bodies, lambda c: run_body(c, self._resources(c), body, context)
             )
-        begin = SNAPSHOT if getattr(body, "on_snapshot", False) else SERIALIZABLE
         is_repeatable = getattr(body, "repeatable", False)
 
         async def work(connection: Connection, trial: Trial) -> T:
@@ -515,7 +514,7 @@ class Writer:
                 trial.happened = never
             return await run_body(connection, self._resources(connection), body, context)
 
-        return await once(self.bodies, work, begin, left)
+        return await once(self.bodies, work, _level_of(body), left)
 
     async def consult(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
         """Run a read-only body on a snapshot, without a time limit."""
@@ -551,3 +550,8 @@ class Writer:
                 elif isinstance(job, (Append, Commit)):
                     job.line.backlog.append(job)
                     self._fail_lines(closed, [job.line])
+
+
+def _level_of(body: Callable[..., Any]) -> str:
+    """Return the statement that begins the transaction of a body."""
+    return SNAPSHOT if getattr(body, "on_snapshot", False) else SERIALIZABLE
