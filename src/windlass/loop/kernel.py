@@ -142,7 +142,10 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
 
 def _has_call(turn: Turn, names: frozenset[str]) -> bool:
     """Check whether the reply calls one of these tools."""
-    return any([call.name in names for call in turn.calls])
+    for call in turn.calls:  # noqa: SIM110 - done every turn: `any` takes three times as long
+        if call.name in names:
+            return True
+    return False
 
 
 async def _may_open(run: Run) -> Stop | Suspend | None:

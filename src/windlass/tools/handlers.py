@@ -6,21 +6,18 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
-
-_CONTAINERS: Final[frozenset[type]] = frozenset({dict, list})
 
 
 def own(arguments: JsonObject) -> JsonObject:
     """Copy the arguments, which are recorded, so that a handler may change them."""
     copied = {**arguments}
-    # Done for every call, and most arguments are flat: a look at all of them in one step.
-    if not _CONTAINERS.isdisjoint(map(type, copied.values())):
-        for key, value in arguments.items():
-            copied[key] = _copy(value)
+    for value in arguments.values():
+        if type(value) is dict or type(value) is list:  # most arguments are flat
+            return {key: _copy(value) for key, value in copied.items()}
     return copied
 
 
