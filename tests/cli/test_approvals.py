@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 
+import click
 import pytest
+from click.testing import CliRunner
+
+from windlass.cli.mcp.fields import ask_fields
+from windlass.loop.form_answer import describe_form, find_form_problems
 
 MOCK = ("--provider", "mock")
 PAY = """
@@ -182,3 +187,66 @@ def test_an_answer_on_the_command_line_may_hold_for_the_session(windlass, module
 def test_a_scope_without_an_answer_is_refused(windlass):
     done = windlass("run", "go", *MOCK, "--for", "session", code=2)
     assert "--for goes with --allow or --deny" in done.output
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Full name"},
+        "size": {"type": "string", "enum": ["s", "m"], "default": "m"},
+        "agreed": {"type": "boolean"},
+        "count": {"type": "integer"},
+        "share": {"type": "number"},
+        "tags": {"type": "array", "items": {"anyOf": [{"const": "a"}, {"const": "b"}]}},
+    },
+    "required": ["name", "agreed"],
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "content"),
+    [
+        (["Ann", "", "yes", "", "", ""], {"name": "Ann", "size": "m", "agreed": True}),
+        (
+            ["", "Ann", "s", "False", "3", "0.5", "a, b"],
+            {
+                "name": "Ann",
+                "size": "s",
+                "agreed": False,
+                "count": 3,
+                "share": 0.5,
+                "tags": ["a", "b"],
+            },
+        ),
+        (["Ann", "x", "maybe", "3.5", "much", "c"], None),
+    ],
+)
+def test_fields_of_a_form_are_asked_and_read(typed, content):
+    found = []
+
+    @click.command()
+    def ask():
+        found.append(ask_fields(FORM))
+
+    asked = CliRunner().invoke(ask, input="".join(f"{line}\n" for line in typed))
+    assert "Full name:" in asked.output and "size (s, m) [m]:" in asked.output
+    assert "tags (a, b):" in asked.output
+    if content is not None:
+        assert found == [content] and find_form_problems(FORM, found[0]) == ()
+    else:
+        wrong = {line.partition(":")[0] for line in find_form_problems(FORM, found[0])}
+        assert wrong >= {"size", "agreed", "count", "share", "tags/0"}
+
+
+def test_fields_of_a_form_are_described():
+    assert describe_form({"url": "https://a.test/x", "schema": FORM}) == [
+        "open https://a.test/x",
+        "name: text, required (Full name)",
+        'size: one of "s", "m", default "m"',
+        "agreed: true or false, required",
+        "count: whole number",
+        "share: number",
+        'tags: some of "a", "b"',
+    ]
+    assert describe_form({"message": "x"}) == []
+    assert find_form_problems({"properties": {"a": {"type": 7}}}, {"a": 1}) == ()

@@ -257,6 +257,40 @@ async def test_mcp_question_parks_the_run_and_is_answered_from_elsewhere(era: st
         assert answer["content"] == {"name": "Ann", "size": "small"}
 
 
+async def test_mcp_question_is_described_and_takes_only_what_its_form_takes():
+    model = scripted(w.ToolCall("1", "calc__ask", {}), "asked")
+    async with w.Runtime() as scope:
+        agent = w.Agent(model, mcp_servers={"calc": entry()})
+        out = await agent.run("go", session_id="s")
+        fields = ("name: text, required", 'size: text, default "small"')
+        assert out.pending[0].details == fields
+        (waiting,) = await w.approvals(scope.store)
+        assert waiting.details == fields
+        for content in (None, {"name": 7}, {"size": "small"}):
+            with pytest.raises(w.ConfigError, match="name: .*The form: name: text, required"):
+                await w.approve(waiting.id, content=content)
+            with pytest.raises(w.ConfigError, match="name: "):
+                await agent.resume("s", decisions={waiting.call_id: w.Allow(content=content)})
+        await w.approve(waiting.id, content={"name": "Ann", "size": "large"})
+        out = await agent.resume("s")
+        answer = json.loads(results(out)["calc__ask"][1])
+        assert answer["content"] == {"name": "Ann", "size": "large"}
+
+
+async def test_mcp_question_that_the_host_answers_wrongly_is_cancelled():
+    async def permit(about: dict[str, Any]) -> object:
+        return w.Allow(content={"name": 7}) if "elicitation" in about else True
+
+    model = scripted(w.ToolCall("1", "calc__ask", {}), "ok")
+    out = await w.agent_loop(
+        "go",
+        model=model,
+        mcp_servers={"calc": entry()},
+        approval_policy={"request_permission": permit},
+    )
+    assert json.loads(results(out)["calc__ask"][1])["action"] == "cancel"
+
+
 @ERAS
 async def test_mcp_question_that_is_denied_is_told_to_the_model(era: str):
     model = scripted(w.ToolCall("1", "calc__ask", {}), "not then")

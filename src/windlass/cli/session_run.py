@@ -56,7 +56,8 @@ class Work:
     """One session, and the agent that works on it."""
 
     def __init__(self, chosen: CommandOptions, view: View) -> None:
-        self.chosen, self.view = chosen, view
+        self.chosen: CommandOptions = chosen
+        self.view = view
         store: str | None = chosen.options.get("store")
         self.place = find_place(store)
         self.store = self.place.open()

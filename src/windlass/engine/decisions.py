@@ -17,6 +17,7 @@ from windlass.engine.children import CallBelow, read_calls_below
 from windlass.errors import AlreadyAnswered, ConfigError, safe_repr
 from windlass.events import InboxTaken, ToolDecided
 from windlass.json_types import JsonObject, is_mapping
+from windlass.loop.form_answer import check_form_answer
 from windlass.loop.resume_input import (
     Allow,
     Deny,
@@ -113,6 +114,9 @@ def _build_answer(
 ) -> JsonObject:
     decision = decision_of(answer)
     check_session_answer(decision.scope, question.tool, question.rule, question.receipt)
+    content = answer.content if isinstance(answer, Allow) else None
+    if decision.allowed:
+        check_form_answer(question.tool, question.receipt, content)
     by = (answer.by if isinstance(answer, (Allow, Deny)) else None) or caller
     return answer_as_data(
         decision.allowed,
@@ -120,7 +124,7 @@ def _build_answer(
         question.ask,
         decision.reason,
         decision.scope,
-        answer.content if isinstance(answer, Allow) else None,
+        content,
     )
 
 

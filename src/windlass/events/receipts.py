@@ -18,6 +18,12 @@ def takes_session_answer(receipt: Mapping[str, Any] | None) -> bool:
     return any(["session" in (one.get("offers") or ()) for one in _parts(receipt)])
 
 
+def elicitation_of(receipt: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return what an MCP server asks a person, if the question is one of those."""
+    asked = [one.get("elicitation") for one in _parts(receipt)]
+    return next((one for one in asked if is_mapping(one)), None)
+
+
 def is_of_flow_control(receipt: Mapping[str, Any] | None) -> bool:
     """Return whether flow control asked, alone or with others."""
     return any([one.get("rule") == "flow" for one in _parts(receipt)])

@@ -29,6 +29,7 @@ from windlass.events import (
 )
 from windlass.events.receipts import details_of
 from windlass.json_types import JsonObject, is_object
+from windlass.loop.form_answer import check_form_answer
 from windlass.loop.resume_input import (
     Answers,
     AnswerScope,
@@ -165,6 +166,8 @@ async def answer(
         if one.expired and allowed:
             raise ConfigError(f"{one.tool} ({one.id[:12]}) can no longer be approved: it expired")
         check_session_answer(scope, one.tool, one.rule, one.receipt)
+        if allowed:
+            check_form_answer(one.tool, one.receipt, filled)
     who = name if is_host(by) else str(by)
     for session_id in dict.fromkeys([one.session_id for one in chosen]):
         asked = {one.call_id: one for one in chosen if one.session_id == session_id}

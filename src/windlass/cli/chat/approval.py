@@ -12,6 +12,7 @@ from windlass.cli.mcp.fields import ask_fields
 from windlass.cli.text import colour_diff, one_line, shown_call
 from windlass.events.receipts import takes_session_answer
 from windlass.json_types import JsonObject, is_object
+from windlass.loop.form_answer import find_form_problems
 from windlass.sessions.approvals import PendingApproval, answer, approvals
 from windlass.store.base import Store
 
@@ -69,11 +70,18 @@ class ApprovalDesk:
         chosen = prompt.choose("    answer it? yes or no (y/n) ", {"y": "yes", "n": "no"})
         if chosen != "yes":
             return None if chosen is None else "no"
-        try:
-            self.contents[one.id] = ask_fields(asked.get("schema"))
-        except click.Abort:
-            return None
-        return "yes"
+        schema = asked.get("schema")
+        while True:
+            try:
+                content = ask_fields(schema)
+            except click.Abort:
+                return None
+            problems = find_form_problems(schema, content)
+            if not problems:
+                self.contents[one.id] = content
+                return "yes"
+            for line in problems:
+                self.paper.line(("    ! ", "yellow"), one_line(line, 200))
 
     async def record(self, one: PendingApproval, given: Answer) -> None:
         """Record the answer: `always` for the session, where the question takes that."""

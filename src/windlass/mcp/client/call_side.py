@@ -16,6 +16,7 @@ from windlass.errors import PermissionDenied, error_text
 from windlass.events import InboxTaken, IterationStart, ToolDecided
 from windlass.json_types import JsonObject, is_list, is_object
 from windlass.loop.approval_request import Source, question
+from windlass.loop.form_answer import describe_form, fill_defaults, find_form_problems
 from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask
@@ -112,6 +113,8 @@ class RunSide:
             return {"action": "cancel", "reason": error_text(error)}
         if isinstance(answer, Allow) or answer is True:
             content = answer.content if isinstance(answer, Allow) else None
+            if problems := find_form_problems(asked.schema, content):
+                return {"action": "cancel", "reason": "; ".join(problems)}
             return accept(asked, content)
         if isinstance(answer, Deny) or answer is False:
             return {"action": "decline"}
@@ -124,11 +127,13 @@ class RunSide:
         )
         arguments = self._ctx.decided or ({} if call is None else call.arguments)
         about: JsonObject = msgspec.to_builtins(asked)
+        told = build_elicitation(asked)
         receipt: JsonObject = {
             "action": "ask",
             "rule": RULE,
             "rationale": asked.message,
-            "elicitation": build_elicitation(asked),
+            "elicitation": told,
+            "details": describe_form(told),
         }
         ask = Ask(f"{self._server} asks: {asked.message}", about=about, receipt=receipt)
         made = ToolCall(self._ctx.call_id, self._ctx.tool_name, arguments)
@@ -180,12 +185,7 @@ def accept(asked: Question, content: Mapping[str, Any] | None) -> JsonObject:
     """Build the answer of a person who accepts; what is left out has the default of the schema."""
     if asked.schema is None:
         return {"action": "accept"}
-    properties = asked.schema.get("properties")
-    filled: JsonObject = {}
-    for name, field in properties.items() if is_object(properties) else ():
-        if is_object(field) and "default" in field:
-            filled[name] = field["default"]
-    return {"action": "accept", "content": {**filled, **(content or {})}}
+    return {"action": "accept", "content": fill_defaults(asked.schema, content)}
 
 
 def read_answers(run: Run, call_id: str) -> list[tuple[Question, JsonObject]]:

@@ -15,7 +15,7 @@ from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.ownership import find_session
 from windlass.engine.run_options import AgentOptions
-from windlass.errors import AlreadyAnswered, NotFound, Suspended, WindlassError
+from windlass.errors import AlreadyAnswered, InvalidAnswer, NotFound, Suspended, WindlassError
 from windlass.events import (
     ChildEvent,
     Event,
@@ -24,7 +24,8 @@ from windlass.events import (
     ToolMessage,
     ToolResulted,
 )
-from windlass.json_types import JsonObject
+from windlass.events.receipts import elicitation_of
+from windlass.json_types import JsonObject, is_object
 from windlass.mcp.server.catalog import Catalog
 from windlass.mcp.server.peer import Channel, McpPeer, PeerCannot, build_form, set_peer
 from windlass.mcp.server.requested_call import (
@@ -220,7 +221,7 @@ class CallRuns:
         self, questions: Sequence[PendingApproval], caller: Caller, peer: McpPeer
     ) -> bool:
         """Ask about each call; return whether all have an answer now."""
-        asks = {one.id: build_form(describe_question(one), _FORM) for one in questions}
+        asks = {one.id: build_form(describe_question(one), _form_of(one)) for one in questions}
         try:
             answers = await peer.ask(asks, by_server=True)
         except PeerCannot:
@@ -229,21 +230,34 @@ class CallRuns:
             said = answers.get(one.id)
             if not isinstance(said, types.ElicitResult) or said.action == "cancel":
                 return False
-            content = said.content or {}
-            allowed = said.action == "accept" and content.get("approve") is True
-            reason = content.get("reason")
-            await self._answer(one, allowed, reason if isinstance(reason, str) else None, caller)
+            content = dict(said.content or {})
+            allowed, reason = said.action == "accept", None
+            filled = content if _form_of(one) is not _FORM else None
+            if filled is None:
+                allowed, reason = allowed and content.get("approve") is True, content.get("reason")
+            reason = reason if isinstance(reason, str) else None
+            if not await self._answer(one, allowed, reason, filled, caller):
+                return False
         return True
 
     async def _answer(
-        self, one: PendingApproval, allowed: bool, reason: str | None, caller: Caller
-    ) -> None:
-        by = None if is_host(caller) else caller
+        self,
+        one: PendingApproval,
+        allowed: bool,
+        reason: str | None,
+        content: JsonObject | None,
+        caller: Caller,
+    ) -> bool:
+        """Record an answer; False if it does not fit the question, which stays open."""
+        by, filled, home = None if is_host(caller) else caller, content, self.runtime.store
         try:
             with self.runtime.as_current():
-                await answer([one.id], allowed, by=by, reason=reason, store=self.runtime.store)
+                await answer([one.id], allowed, by=by, reason=reason, content=filled, store=home)
         except (AlreadyAnswered, NoSuchApproval):
             pass  # somebody was faster: the first answer holds
+        except InvalidAnswer:
+            return False
+        return True
 
     async def describe_parked(self, parked: WindlassError, caller: Caller) -> list[str]:
         """Say what a parked call waits for, and how somebody answers."""
@@ -255,10 +269,19 @@ class CallRuns:
         return lines
 
 
+def _form_of(one: PendingApproval) -> JsonObject:
+    """Return the form of a question: that of the server which asks, else yes or no."""
+    asked = elicitation_of(one.receipt)
+    schema: object = None if asked is None else asked.get("schema")
+    return schema if is_object(schema) and schema.get("type") == "object" else _FORM
+
+
 def describe_question(one: PendingApproval) -> str:
     """Describe a call that waits for approval, for a person."""
     shown = str(one.arguments)
     shown = shown if len(shown) <= 500 else f"{shown[:499]}…"
     why = f" {one.reason}." if one.reason else ""
     details = "".join(f"\n{line}" for line in one.details)
+    if _form_of(one) is not _FORM:
+        return f"{one.reason or f'{one.tool} asks'}{details}"
     return f"May {one.tool} run with {shown}?{why}{details}"
