@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Caller(msgspec.Struct, metaclass=NamedFields, frozen=True):
     @staticmethod
     def local() -> Caller:
         """Return the identity of the host program, which may use every session."""
-        return _HOST
+        return HOST_CALLER
 
     def __str__(self) -> str:
         user = _escape(self.user)
@@ -50,12 +50,12 @@ class Caller(msgspec.Struct, metaclass=NamedFields, frozen=True):
 
 def is_host(caller: Caller | None) -> bool:
     """Check whether this is the host program itself: no caller, or `Caller.local()`."""
-    return caller is None or caller is _HOST
+    return caller is None or caller is HOST_CALLER
 
 
 def recorded_user(caller: Caller) -> str:
     """Return the user's name for rows without a tenant; only the host has the host's."""
-    if caller is _HOST or caller.tenant is not None:
+    if caller is HOST_CALLER or caller.tenant is not None:
         return caller.user
     return f"/{caller.user}" if caller.user == _HOST_NAME else caller.user
 
@@ -69,7 +69,7 @@ class _Host(Caller, frozen=True):
     """The host's identity, which cannot be built from data: only this object has it."""
 
     def __post_init__(self) -> None:
-        if "_HOST" in globals():
+        if "HOST_CALLER" in globals():
             raise ConfigError("the host's identity has no variants; make one: Caller('ann')")
 
     def __str__(self) -> str:
@@ -91,5 +91,5 @@ class _Host(Caller, frozen=True):
         raise ConfigError("the host's identity is not sent as data; use Caller.local() there")
 
 
-_HOST_NAME = "local"
-_HOST = _Host(_HOST_NAME)
+_HOST_NAME: Final = "local"
+HOST_CALLER: Final = _Host(_HOST_NAME)

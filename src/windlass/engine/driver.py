@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from windlass import seams
-from windlass.access.caller import Caller, is_host
+from windlass.access.caller import HOST_CALLER, Caller, is_host
 from windlass.engine.active_runs import DETACHED, UnderWay, under_way
 from windlass.engine.children import note_calls_below
 from windlass.engine.environment import Environment
@@ -159,7 +159,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             home,
             journal,
             run_id=self.run_id or seams.new_id("run"),
-            caller=self.caller or Caller.local(),
+            caller=self.caller or HOST_CALLER,
             deps=self.deps,
             ledger=self.ledger or Ledger(plan.limits, environment.ledger_for(self.caller)),
             sinks=self.sinks,
@@ -363,7 +363,7 @@ def _run_started(run: Run) -> RunStarted:
         caller.tenant,
         run.host.request_id,
         run.host.conversation_id,
-        None if is_host(caller) else caller.user,
+        None if caller is HOST_CALLER else caller.user,
         caller.roles,
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from windlass import seams
-from windlass.access.caller import Caller
+from windlass.access.caller import HOST_CALLER, Caller
 from windlass.detach import detach
 from windlass.errors import ConfigError, Locked, StaleWriter, StoreError, safe_repr
 from windlass.events import (
@@ -92,7 +92,8 @@ class Run:
         self.model, self.redactor, self.ledger = plan.model, redactor, ledger
         self.tools: Mapping[str, Tool] = plan.tools
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
-        self.caller, self.caller_name = caller, str(caller)
+        self.caller = caller
+        self.caller_name = caller.user if caller is HOST_CALLER else str(caller)
         self.turn: Turn | None = None
         self.iteration = 0  # completed model turns of this run
         self.number = 0  # of the turn under way
