@@ -67,6 +67,28 @@ async def test_mcp_server_that_does_not_start_refuses_the_run_with_its_words():
     assert raised.value.server == "db" and not model.requests
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("401 no", 'HTTP 401: it must know who asks; give the entry `auth: "oauth"`'),
+        ("503 no", "HTTP 503"),
+    ],
+)
+async def test_mcp_server_over_http_that_refuses_is_named_with_its_status(status: str, words: str):
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        with pytest.raises(w.McpError) as error:
+            await w.agent_loop("go", model=scripted(), mcp_servers={"calc": {"url": url}})
+    assert words in str(error.value)
+
+
 async def test_mcp_server_that_is_not_required_is_missed_on_record():
     servers = {"db": entry("", "--bad", "start", required=False), "calc": entry()}
     model = scripted(w.ToolCall("1", "calc__add", {"a": 1, "b": 1}), "two")

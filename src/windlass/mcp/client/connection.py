@@ -121,6 +121,7 @@ class Connection:
         self._stale = False
         self._fresh_until: float | None = None
         self._failures, self._not_before = 0, 0.0
+        self._status: int | None = None  # of the last HTTP answer
         self._calls: dict[int, _OpenCall] = {}
         self.closed = False
 
@@ -195,9 +196,22 @@ class Connection:
         if isinstance(error, ConfigError):
             return error
         words = "did not answer in time" if isinstance(error, TimeoutError) else describe(error)
+        words += self._describe_status()
         tail = self.errors.tail
         told = f"; the end of its standard error:\n{tail}" if tail else ""
         return McpError(self.server.name, self._clean(f"it could not be started: {words}{told}"))
+
+    def _describe_status(self) -> str:
+        """Say what the last HTTP answer was, which the SDK does not tell; nothing for a good one."""
+        status = self._status
+        if status is None or status < 400:
+            return ""
+        if status in (401, 403) and self.server.auth is None:
+            return (
+                f' (HTTP {status}: it must know who asks; give the entry `auth: "oauth"`, or the '
+                "`headers` that it expects)"
+            )
+        return f" (HTTP {status})"
 
     async def _open(self, stack: AsyncExitStack) -> Client:
         server = self.server
@@ -215,7 +229,8 @@ class Connection:
                 self._learn(server)
             sign_in = None if self._sign_in is None else self._visit
             auth = build_auth(server, self._environ, sign_in, self._learn_token)
-            transport = open_http(server, auth)
+            self._status = None
+            transport = open_http(server, auth, self._note_status)
         client = Client(
             transport,
             client_info=_INFO,
@@ -226,6 +241,9 @@ class Connection:
             cache=None,
         )
         return await stack.enter_async_context(client)
+
+    def _note_status(self, status: int) -> None:
+        self._status = status
 
     async def _visit(self, address: str) -> str:
         """Send a person to sign in, whose time is not the server's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -21,16 +21,23 @@ _PLAIN: Final = {"accept-encoding": "identity"}
 
 @asynccontextmanager
 async def open_http(
-    server: McpServer, auth: httpx2.Auth | None = None
+    server: McpServer,
+    auth: httpx2.Auth | None = None,
+    hear: Callable[[int], None] = lambda _status: None,
 ) -> AsyncGenerator[TransportStreams]:
-    """Exchange messages with the server of an address."""
+    """Exchange messages with the server of an address; `hear` is told the status of each answer."""
+
+    async def look(response: httpx2.Response) -> None:
+        hear(response.status_code)
+        await limit_body(response)
+
     limits = httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS)
     async with (
         httpx2.AsyncClient(
             headers={**_PLAIN, **server.headers},
             timeout=limits,
             auth=auth,
-            event_hooks={"response": [limit_body]},
+            event_hooks={"response": [look]},
         ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=MOST_BYTES
