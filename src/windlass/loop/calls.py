@@ -312,7 +312,7 @@ class Deadline:
         self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], seconds: float
     ) -> None:
         self.task, self.seconds, self.missed = task, seconds, False
-        self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._miss)
+        self._timer: asyncio.Handle | None = loop.call_later(seconds, self._miss)
 
     def cancel(self) -> None:
         """End the limit: the call is over, in time or not."""
@@ -329,7 +329,8 @@ class CallTimer(Deadline):
     """The deadlines of a run's own task, one after another, on one timer.
 
     Most calls are over long before their limit, so the timer is not moved for each: it looks at the
-    time when it rings, and rings again later if a newer call is still within its limit.
+    time when it rings, and rings again later if a newer call is still within its limit. It is set
+    when the task first waits: a run whose calls all answer at once needs none.
     """
 
     __slots__ = ("_loop", "_rings_at", "_until")
@@ -356,8 +357,11 @@ class CallTimer(Deadline):
 
     def _ring_at(self, time: float) -> None:
         super().cancel()
-        left = time - seams.monotonic()
-        self._rings_at, self._timer = time, self._loop.call_later(left, self._ring)
+        self._rings_at, self._timer = time, self._loop.call_soon(self._set)
+
+    def _set(self) -> None:
+        left = self._rings_at - seams.monotonic()
+        self._timer = self._loop.call_later(max(0.0, left), self._ring)
 
     def _ring(self) -> None:
         self._rings_at, self._timer = inf, None
