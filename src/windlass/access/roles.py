@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.globs import match_name
+from windlass.globs import like
 from windlass.json_types import as_given, is_mapping
 
 EVERYBODY = "*"
@@ -150,9 +150,9 @@ class Roles:
         for role in (EVERYBODY, *roles):
             for pattern in self._grants.get(role, ()):
                 if pattern.startswith("!"):
-                    if match_name((pattern[1:],), action):
+                    if like(pattern[1:], action):
                         return f"role {role!r} forbids {action}"
-                elif not allowed and match_name((pattern,), action):
+                elif not allowed and like(pattern, action):
                     allowed = True
         if allowed:
             return None
@@ -174,7 +174,7 @@ class Roles:
         if self._grants is None or self.refusal(caller, name) is not None:
             return False
         return any(
-            pattern.startswith(SESSION_GRANT) and match_name((pattern,), name)
+            pattern.startswith(SESSION_GRANT) and like(pattern, name)
             for role in (EVERYBODY, *self.of(caller))
             for pattern in self._grants.get(role, ())
         ) or any("*" in self._grants.get(role, ()) for role in self.of(caller) if role != EVERYBODY)

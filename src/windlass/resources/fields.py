@@ -232,10 +232,11 @@ def text(value: str) -> str:
     """Check that every database can hold the text, and return it."""
     if "\0" in value:
         raise ValueError("the text holds a NUL character; leave it out")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("the text holds half a character (a lone surrogate)") from None
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("the text holds half a character (a lone surrogate)") from None
     return value
 
 

@@ -111,6 +111,9 @@ def build_verbs(plan: ResourcePlan) -> list[Verb]:
     return found
 
 
+_COPIES = ("create", "update", "delete")  # verbs that copy what they hand on of the arguments
+
+
 class ResourceTool(Tool):
     """A verb of a resource as a tool."""
 
@@ -128,6 +131,12 @@ class ResourceTool(Tool):
         self.verb, self._desk = verb, desk
         if not verb.reads:
             self.undo = RowUndo(desk, verb)
+
+    def _invoke(self, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
+        assert self.handler is not None
+        if self.verb.method is None and self.verb.name in _COPIES:
+            return self.handler(arguments, ctx)
+        return super()._invoke(arguments, ctx)
 
     async def rehearse(
         self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]

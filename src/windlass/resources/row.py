@@ -109,6 +109,8 @@ class ResourcePlan:
         self.fields = _fields(cls)
         self.by_name = {one.name: one for one in self.fields}
         self.names = tuple(self.by_name)
+        self._ways = tuple([(one.name, one.to_db, one.from_db) for one in self.fields])
+        self._from_db = tuple([(one.name, one.from_db) for one in self.fields if one.from_db])
         self.id = _id_field(self.by_name, self.label)
         self.verbs = _verbs(cls.verbs, self.label)
         self.limit = _limit(cls.max_limit, self.label)
@@ -133,6 +135,7 @@ class ResourcePlan:
         layout = self.layout
         self.tenant = TENANT if layout is None else layout.tenant
         self.version = VERSION if layout is None else layout.version
+        self._shown = names if self.version is None else (*names, "version")
         self.quoted = quote_identifier(self.table)
         self.columns = ", ".join(quote_identifier(name) for name in names)
         if self.version is not None:
@@ -173,12 +176,12 @@ class ResourcePlan:
 
     def plain(self, stored: Sequence[Any]) -> Plain:
         """Convert a stored row to its JSON form."""
-        row: Plain = {}
-        for one, value in zip(self.fields, stored, strict=False):
-            if value is not None and one.from_db is not None:
-                value = one.from_db(value)
-            row[one.name] = value
-        row["version"] = stored[-1] if self.version is not None else 0
+        row: Plain = dict(zip(self._shown, stored, strict=False))
+        for name, from_db in self._from_db:
+            if (value := row[name]) is not None:
+                row[name] = from_db(value)
+        if self.version is None:
+            row["version"] = 0
         return row
 
     def instance(self, plain: Mapping[str, Any]) -> Any:
@@ -189,13 +192,18 @@ class ResourcePlan:
         made.__dict__[VERSION] = version
         return made
 
+    def check_names(self, values: Mapping[Any, Any]) -> None:
+        """Raise `InvalidValue` for a name that is no field's."""
+        if self.by_name.keys() >= values.keys():
+            return
+        name = next(name for name in values if name not in self.by_name)
+        raise InvalidValue(
+            f"{self.name} has no field {safe_repr(name)}{nearest(str(name), self.by_name)}"
+        )
+
     def build_object(self, values: Mapping[str, Any]) -> Any:
         """Build an object of these values, or raise `InvalidValue` for the wrong one."""
-        for name in values:
-            if name not in self.by_name:
-                raise InvalidValue(
-                    f"{self.name} has no field {safe_repr(name)}{nearest(str(name), self.by_name)}"
-                )
+        self.check_names(values)
         try:
             return msgspec.convert(values, self.cls, strict=True)
         except (msgspec.ValidationError, ValueError, TypeError, OverflowError) as error:
@@ -205,7 +213,34 @@ class ResourcePlan:
 
     def to_stored(self, made: object) -> list[Any]:
         """Return the stored values of an object, in the order of the fields."""
-        return [one.to_stored(getattr(made, one.name)) for one in self.fields]
+        stored: list[Any] = []
+        name = ""
+        try:
+            for name, to_db, _ in self._ways:
+                value = getattr(made, name)
+                stored.append(None if value is None else to_db(value))
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise InvalidValue(f"{name}: {error}") from None
+        return stored
+
+    def find_changes(self, before: Plain, made: object) -> tuple[Plain, list[Any]]:
+        """Return the fields in which an object differs from a row: as JSON has them, and as stored."""
+        shown: Plain = {}
+        stored: list[Any] = []
+        name = ""
+        try:
+            for name, to_db, from_db in self._ways:
+                value, old = getattr(made, name), before[name]
+                if value is old and from_db is None:
+                    continue  # what was read, and nobody can have changed it in place
+                kept = None if value is None else to_db(value)
+                new = kept if from_db is None or kept is None else from_db(kept)
+                if new != old:
+                    shown[name] = new
+                    stored.append(kept)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise InvalidValue(f"{name}: {error}") from None
+        return shown, stored
 
     def to_plain(self, made: Any) -> Plain:
         """Convert an object to its JSON form."""

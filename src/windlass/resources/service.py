@@ -31,6 +31,7 @@ from windlass.resources.verbs import Verb
 from windlass.store.base import Store
 from windlass.tools.middleware.preview import ExpectedRows
 from windlass.tools.render import to_text
+from windlass.tools.result import answer
 from windlass.tools.tool import AgentInfo, Tool, ToolContext
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class ResourceService:
     async def prepare(self, store: Store) -> frozenset[ResourcePlan]:
         """Create the tables of all resources: a method may work with several."""
         plans = self.plans()
-        if self._ready_in is store and plans <= self._ready:
+        if self._has_tables(store, plans):
             return plans
 
         def body(tx: Any) -> str:
@@ -72,6 +73,9 @@ class ResourceService:
         self._ready, self._ready_in = plans, store
         return plans
 
+    def _has_tables(self, store: Store, plans: frozenset[ResourcePlan]) -> bool:
+        return self._ready_in is store and (plans is self._ready or plans <= self._ready)
+
     # ----------------------------------------------------------------- a tool's call
 
     async def for_tool(self, verb: Verb, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
@@ -82,20 +86,23 @@ class ResourceService:
                 f"{verb.tool}: the rows are in the Runtime's store, and this session in another; "
                 "run it without `store=`"
             )
-        known = await self.prepare(store)
+        known = self.plans()
+        if not self._has_tables(store, known):
+            known = await self.prepare(store)
+        session, caller = ctx.session_id, ctx.caller
         origin = self._origin(
             verb,
-            ctx.caller,
-            f"session:{ctx.session_id}",
+            caller,
+            f"session:{session}",
             *audit.host_ids(ctx),
-            session=ctx.session_id,
-            run=ctx.run_id,
-            call=ctx.call_id,
+            session,
+            ctx.run_id,
+            ctx.call_id,
         )
         if verb.reads:
-            return await self._read(verb, arguments, origin, ctx.caller, store, as_json, ctx, known)
-        commit = self._in_turn(ctx.session_id, ctx.commit)
-        call = _Call(self, verb, arguments, origin, ctx.caller, commit, as_json, known)
+            return await self._read(verb, arguments, origin, caller, store, as_json, ctx, known)
+        commit = self._in_turn(session, ctx.commit)
+        call = _Call(self, verb, arguments, origin, caller, commit, _as_result, known)
         call.expected = find_expected(ctx)
         try:
             return await call.answer(store, ctx)
@@ -181,7 +188,11 @@ class ResourceService:
         chain: str,
         request: str | None,
         conversation: str | None,
-        **more: Any,
+        session: str | None = None,
+        run: str | None = None,
+        call: str | None = None,
+        *,
+        lane: int = 0,
     ) -> Origin:
         return Origin(
             chain,
@@ -194,12 +205,31 @@ class ResourceService:
             verb.name,
             request,
             conversation,
-            **more,
+            session,
+            run,
+            call,
+            lane,
         )
 
 
 class _Call:
     """One call in progress."""
+
+    __slots__ = (
+        "arguments",
+        "caller",
+        "commit",
+        "committed",
+        "desk",
+        "expected",
+        "kept",
+        "known",
+        "origin",
+        "redactor",
+        "show",
+        "value",
+        "verb",
+    )
 
     def __init__(
         self,
@@ -343,6 +373,8 @@ def denial_result(tool: str, reason: str) -> ToolResult:
 
 def as_json(value: object) -> Any:
     """Convert rows, pages and objects to JSON."""
+    if type(value) is dict:  # most often a row as JSON has it
+        return cast("JsonObject", value)
     if isinstance(value, Resource):
         return plan_of(type(value)).to_plain(value)
     if isinstance(value, Page):
@@ -351,6 +383,11 @@ def as_json(value: object) -> Any:
     if is_sequence(value):
         return [as_json(one) for one in value]
     return value
+
+
+def _as_result(value: object) -> ToolResult:
+    """Convert what a call of a run answers to its result, once for the record and the model."""
+    return answer(as_json(value))
 
 
 def _objects(plan: ResourcePlan) -> Callable[[Any], Any]:

@@ -20,10 +20,9 @@ from windlass.errors import (
     InvalidValue,
     NotFound,
     PermissionDenied,
-    nearest,
     safe_repr,
 )
-from windlass.json_types import JsonObject, as_given, is_mapping
+from windlass.json_types import JsonObject, as_given, is_mapping, is_object
 from windlass.resources.fields import integer, text
 from windlass.resources.query import LIMIT, Page, Query, Search
 from windlass.resources.row import Plain, ResourcePlan, Row, plan_of
@@ -209,14 +208,13 @@ class ResourceTx:
         check_version(plan, before, version)
         if after.id != before["id"]:
             raise InvalidValue(f"{plan.name}: an id stays as it is; make a new row instead")
-        stored = plan.to_stored(after)
-        row = plan.plain([*stored, before["version"] + 1])
-        places = [at for at, name in enumerate(plan.names) if row[name] != before[name]]
-        if not places:
+        shown, stored = plan.find_changes(before, after)
+        if not shown:
             return before
-        names = tuple([plan.names[at] for at in places])
-        values = [stored[at] for at in places]
-        self._alter(plan, plan.changing(names), values, before, written=True)
+        row = {**before, **shown}
+        if plan.version is not None:
+            row["version"] = before["version"] + 1
+        self._alter(plan, plan.changing(tuple(shown)), stored, before, written=True)
         self.changes.append(Change(plan, after.id, before, row))
         return row
 
@@ -276,16 +274,11 @@ def plain_values(plan: ResourcePlan, values: object) -> JsonObject:
     """Convert a host's or a model's values to their JSON form."""
     if isinstance(values, plan.cls):
         values = msgspec.structs.asdict(values)
-    if not is_mapping(values):
+    if not is_object(values) and not is_mapping(values):
         raise InvalidValue(f"{plan.name}: values are an object of fields, not {safe_repr(values)}")
-    given = values
-    for name in given:
-        if name not in plan.by_name:
-            raise InvalidValue(
-                f"{plan.name} has no field {safe_repr(name)}{nearest(str(name), plan.by_name)}"
-            )
+    plan.check_names(values)
     try:
-        return msgspec.to_builtins(dict(given))
+        return msgspec.to_builtins(dict(values))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidValue(f"{plan.name}: {error}") from None
 

@@ -158,7 +158,7 @@ class Guard:
 
     def check(self) -> None:
         """Raise once the body's time is up, or its transaction is gone."""
-        if self._late():
+        if seams.monotonic() > self.deadline:
             raise self._too_slow()
         if not self.connection.in_transaction:  # what came next would commit on its own
             raise StoreError("an error has rolled the body's transaction back; let it out")
