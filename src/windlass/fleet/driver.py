@@ -22,9 +22,11 @@ from windlass.engine.environment import Environment
 from windlass.engine.results import RunResult
 from windlass.errors import (
     ConfigError,
+    Corrupt,
     NoSuchSession,
     SessionHeld,
     StaleWriter,
+    StoreError,
     WindlassError,
     WorkflowChanged,
     error_text,
@@ -41,6 +43,7 @@ from windlass.loop.lifecycle import settlement
 from windlass.loop.resume import Standing, standing
 from windlass.store.base import Store
 from windlass.store.body_sessions import read_wish_and_size
+from windlass.store.codec import LaterFormat
 from windlass.store.threaded.store import ServedStore
 from windlass.store.transaction import on_snapshot, one_statement
 from windlass.store.wishes import (
@@ -63,6 +66,7 @@ SUSPECT_DEATHS: Final = 2  # after which a session is driven beside no other tha
 SUSPECT_SECONDS: Final = 5.0  # that such a session lives before the next one begins
 HELD_SECONDS: Final = 1.0  # until a session is looked at again that somebody else holds
 CHANGED_SECONDS: Final = 60.0  # and of a workflow whose code is another one here
+UNREADABLE_SECONDS: Final = 60.0  # and whose journal cannot be read here
 CHANGED: Final = "WorkflowChanged: "
 LIMIT_SECONDS: Final = 1.0  # until a session is looked at again that a limit keeps waiting
 DRAIN: Final = {"reason": "drain", "initiator": "fleet"}  # what parks a run of a worker that ends
@@ -172,6 +176,8 @@ class Driver:
         except NoSuchSession:
             await self._store.commit(lambda tx: remove_wishes(tx, [session]))
             return False
+        except StoreError as error:
+            return await self._set_aside(wish, error)
         state = standing(entries)
         if not _is_suspect(wish, state):
             return await self._drive_once(agent, wish, state, entries)
@@ -285,6 +291,8 @@ class Driver:
             return await self._postpone(wish, CHANGED_SECONDS, error)
         if isinstance(error, NotHere):
             return await self._postpone(wish, error.seconds, error, wish.tries)
+        if isinstance(error, LaterFormat | Corrupt):  # a worker of that version goes on with it
+            return await self._postpone(wish, UNREADABLE_SECONDS, error, wish.tries)
         log.warning("session %s: %s", session, error_text(error), exc_info=True)
         return await self._postpone(wish, 2.0**tries, error)
 
@@ -432,6 +440,20 @@ class Driver:
         )
         return False
 
+    async def _set_aside(self, wish: Wish, error: StoreError) -> bool:
+        """Let a wish wait whose journal cannot be read or written, and say why; False."""
+        if wish.since is not None and wish.worker != self._worker and not self._exclusive:
+            return False  # somebody drives it
+        why, session = self._environment.redact(error_text(error)), wish.session
+        if why != wish.error:
+            log.warning("session %s is set aside: %s", session, why)
+        await self._store.commit(
+            lambda tx: postpone_wish(
+                tx, session, wish.number, tx.read_clock() + UNREADABLE_SECONDS, why
+            )
+        )
+        return False
+
     async def _give_up(self, wish: Wish) -> None:
         """End the session as failed: each try to drive it came to nothing."""
         request = from_stored(wish.requests[0]) if wish.requests else None
@@ -447,6 +469,8 @@ class Driver:
             )
         except (SessionHeld, StaleWriter) as error:
             await self._postpone(wish, HELD_SECONDS, error)
+        except StoreError as error:
+            await self._set_aside(wish, error)
         else:
             log.error("session %s is given up: %s", wish.session, message)
 

@@ -87,6 +87,10 @@ def decode(payload: bytes, session_id: str, seq: int) -> list[JournalEntry]:
         ) from error
 
 
+class LaterFormat(StoreError):
+    """A journal was written by a later version of Windlass: a process of that one can read it."""
+
+
 def decode_rows(rows: Iterable[Row], session_id: str) -> list[JournalEntry]:
     """Decode all entries of a session; refuse a journal of a newer format."""
     entries: list[JournalEntry] = []
@@ -113,7 +117,7 @@ def check_opening(entries: Sequence[JournalEntry], session_id: str) -> None:
 
 def _refuse_newer(found: int, session_id: str) -> None:
     if found > FORMAT:
-        raise StoreError(
+        raise LaterFormat(
             f"session {session_id!r} is in journal format {found}; this version reads up to "
             f"{FORMAT}: upgrade windlass to open it"
         )
