@@ -72,6 +72,23 @@ def test_a_session_replays_without_its_program(windlass, shop):
     assert told["runs"][0]["tool_results"] == 1 and told["runs"][0]["status"] == "done"
 
 
+def test_built_in_tools_are_replayed_by_name(windlass, module):
+    module(
+        "ask",
+        """
+        async def nothing(): "x"
+
+        w.llm_mock(tool_calls=[{"name": "glob", "arguments": {"pattern": "*.toml"}}])
+    """,
+    )
+    windlass("run", "x", *MOCK, "-t", "ask:nothing", "--tools-preset", "readonly", "--session", "s")
+    names = [flag for name in w.TOOL_PRESETS["readonly"] for flag in ("-t", name)]
+    done = windlass("replay", "s", "-t", "ask:nothing", *names)
+    assert "identical: 2 requests" in done.stdout
+    assert "tools" in windlass("replay", "s", "-t", "ask:nothing", "-t", "grep", code=1).stdout
+    assert "glob: " in windlass("lint", "--registry", "glob").stdout
+
+
 def test_no_effect_is_repeated(windlass, kept):
     async def work() -> None:
         model = scripted(

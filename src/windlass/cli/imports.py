@@ -14,6 +14,7 @@ from windlass.json_types import is_sequence
 from windlass.toolbox.names import BUILTIN_NAMES
 from windlass.tools.function import as_tools
 from windlass.tools.registry import ToolRegistry
+from windlass.tools.tool import Tool
 
 
 def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
@@ -32,6 +33,15 @@ def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
         many = is_sequence(thing) or isinstance(thing, ToolRegistry)
         found += thing if many else [thing]
     return [*as_tools(found), *named]
+
+
+def build_tools(paths: Sequence[str], option: str = "--tools") -> list[Tool]:
+    """Load the tools at `module:name`, and build those that are named, for the current folder."""
+    loaded = load_tools(paths, option)
+    if not any([isinstance(one, str) for one in loaded]):
+        return loaded
+    # it loads all families of tools, which most command lines do without
+    return importlib.import_module("windlass.toolbox.registry").replace_names(loaded, {})
 
 
 def import_object(path: str, option: str) -> Any:

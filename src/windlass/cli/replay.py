@@ -9,7 +9,7 @@ import click
 
 from windlass.cli import text as words
 from windlass.cli.console import out
-from windlass.cli.imports import load_tools, read_system
+from windlass.cli.imports import build_tools, read_system
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option, store_option
 from windlass.cli.store_location import on_session
@@ -134,7 +134,7 @@ async def _replay(
         from windlass.cli.agent import load_plan
 
         plan = load_plan(agent)
-    own = load_tools(tools) if tools else None
+    own = build_tools(tools) if tools else None
     done: list[ReplayReport] = []
     async with Environment(store="memory:") as runtime:
         for run in runs:

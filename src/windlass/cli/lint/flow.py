@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from windlass.access.flow.labels import LABELS, flow_of
 from windlass.access.flow.roles import role_of
 from windlass.cli.config import sections
-from windlass.cli.imports import load_tools
+from windlass.cli.imports import build_tools
 from windlass.engine.agent_defaults import read_agent_options
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject, is_mapping
@@ -63,7 +63,7 @@ def describe_registries(paths: Sequence[str]) -> list[ToolGuess]:
     found: list[ToolGuess] = []
     for path in paths:
         try:
-            tools: list[Tool] = load_tools([path], option="--registry")
+            tools = build_tools([path], option="--registry")
         except ConfigError:
             continue  # a finding says so
         guesses = [describe_tool(tool, rules) for tool in tools]
