@@ -33,6 +33,7 @@ from windlass.errors import (
 )
 from windlass.events import JournalEntry, RunStarted, Suspended
 from windlass.fleet.allotments import TenantLedgers, park_until
+from windlass.fleet.engine import SeenWish
 from windlass.fleet.limits import NO_LIMITS, FleetLimits, has_room
 from windlass.fleet.record import end_without_run
 from windlass.fleet.request import FleetAgent, Request, from_stored, is_session_driver
@@ -124,8 +125,12 @@ class Driver:
             self._environment.find_tenant_ledger = None
         await self._ledgers.aclose()
 
-    async def drive(self, session: str) -> None:
-        """Drive a session until it wants nothing more now. Safe to call at any time, for any."""
+    async def drive(self, session: str, seen: SeenWish | None = None) -> None:
+        """Drive a session until it wants nothing more now. Safe to call at any time, for any.
+
+        `seen` is its wish as it was a moment ago, which need not be read again: whatever is put on
+        record asks whether it is still the same.
+        """
         if session in self.active or self.draining:
             return
         self.active.add(session)
@@ -133,7 +138,8 @@ class Driver:
         kept = keeps_waiting.set(True)
         try:
             with self._environment.as_current():
-                while not self.draining and await self._step(session):
+                while not self.draining and await self._step(session, seen):
+                    seen = None
                     self._tell(session)
         finally:
             keeps_waiting.reset(kept)
@@ -161,12 +167,12 @@ class Driver:
 
     # ----------------------------------------------------------------------- one step
 
-    async def _step(self, session: str) -> bool:
+    async def _step(self, session: str, seen: SeenWish | None) -> bool:
         """Run or resume once; True if there is more to do at once."""
-        (wish, size), now = await self._store.consult(
-            one_statement(lambda tx: (read_wish_and_size(tx, session), tx.read_clock()))
+        wish, size = seen or await self._store.consult(
+            one_statement(lambda tx: read_wish_and_size(tx, session))
         )
-        if wish is None or wish.due is None or wish.due > now:
+        if wish is None or wish.due is None or wish.due > self._store.read_clock():
             return False
         agent = self._agents.get(wish.agent)
         if agent is None:  # another worker knows it
@@ -486,7 +492,7 @@ class EndOfDrive:
     def build_body(self, request_id: str | None) -> Callable[[Transaction], bool]:
         """Return the body for the transaction of the end."""
         done = [] if request_id is None else [request_id]
-        return lambda tx: self.settle(tx, done, has_run=True)
+        return on_snapshot(lambda tx: self.settle(tx, done, has_run=True))
 
     def note(self, more: bool) -> None:
         """Hear that it is stored."""

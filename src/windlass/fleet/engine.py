@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from windlass.store.base import Store
-from windlass.store.wishes import Transaction
+from windlass.store.wishes import Transaction, Wish
 
-Drive: TypeAlias = Callable[[str], Awaitable[None]]
+
+class SeenWish(NamedTuple):
+    """The wish of a session as an engine has just read it, and the number of entries: 0 if unknown."""
+
+    wish: Wish | None
+    entries: int
+
+
+class Drive(Protocol):
+    """What drives a session. An engine that has read its wish hands it on, or else it is read."""
+
+    def __call__(self, session: str, seen: SeenWish | None = None, /) -> Awaitable[None]:
+        """Drive a session until it wants nothing more now."""
+        ...
+
+
 #: Fires what is due of triggers; returns when to look again, or None.
 Sweep: TypeAlias = Callable[[Store, float], Awaitable[float | None]]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from windlass import seams
 from windlass.errors import ConfigError
-from windlass.fleet.engine import Drive, Held, Sweep
+from windlass.fleet.engine import Drive, Held, SeenWish, Sweep
 from windlass.fleet.sweep import FORGOTTEN, SWEEP_SECONDS, Sweeper
 from windlass.store.base import Store
 from windlass.store.postgres.store import PostgresStore
@@ -55,6 +55,7 @@ class JobFleet:
         self.store: PostgresStore = store
         self.lease = lease
         self._fire = sweep
+        self._drive: Drive | None = None
         self._drives: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._let_go = asyncio.Event()
@@ -67,10 +68,8 @@ class JobFleet:
         """Put jobs into the queue, but for sessions that have one which waits."""
         raise NotImplementedError
 
-    async def serve_queue(
-        self, drive: Callable[[str], Awaitable[None]], queues: Sequence[str], slots: int
-    ) -> None:
-        """Take jobs until `wait_stopped` returns; return or raise if the queue fails."""
+    async def serve_queue(self, queues: Sequence[str], slots: int) -> None:
+        """Take jobs and `deliver` them until `wait_stopped` returns; return or raise if the queue fails."""
         raise NotImplementedError
 
     async def sweep_jobs(self) -> None:
@@ -97,6 +96,7 @@ class JobFleet:
     async def serve(self, drive: Drive, *, queues: Sequence[str], slots: int) -> None:
         """Drive sessions of these queues until `stop`; a queue that fails is started again."""
         self._stopping.clear()
+        self._drive = drive
         await self.prepare()
         seconds = min(SWEEP_SECONDS, self.lease / 3)
         sweeping = asyncio.create_task(Sweeper(self.store, self._sweep, seconds).run())
@@ -106,7 +106,7 @@ class JobFleet:
                 self._let_go.clear()
                 began = seams.monotonic()
                 try:
-                    await self.serve_queue(self._shield_drives(drive), queues, slots)
+                    await self.serve_queue(queues, slots)
                 except Exception:
                     log.warning("the queue of the fleet failed and is started again", exc_info=True)
                 if seams.monotonic() - began > LONGEST_PAUSE:
@@ -136,29 +136,35 @@ class JobFleet:
         """Wait until `stop` is called."""
         await self._stopping.wait()
 
+    async def wait_let_go(self) -> None:
+        """Wait until jobs have to end whose drives go on."""
+        await self._let_go.wait()
+
     def let_go(self) -> None:
         """End the jobs under way, while their drives go on."""
         self._let_go.set()
 
-    def _shield_drives(self, drive: Drive) -> Callable[[str], Awaitable[None]]:
+    def begin_drive(self, session: str, seen: SeenWish | None = None) -> asyncio.Task[None]:
         """Drive in a task of its own: a job that is cancelled must not end its session."""
+        task = self._drives.get(session)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._drive_once(session, seen))
+            self._drives[session] = task
+        return task
 
-        async def deliver(session: str) -> None:
-            task = self._drives.get(session)
-            if task is None:
-                task = asyncio.get_running_loop().create_task(self._drive(drive, session))
-                self._drives[session] = task
-            leaving = asyncio.get_running_loop().create_task(self._let_go.wait())
-            try:
-                await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                leaving.cancel()
-
-        return deliver
-
-    async def _drive(self, drive: Drive, session: str) -> None:
+    async def deliver(self, session: str) -> None:
+        """Drive the session of a job, and return when its job may end."""
+        task = self.begin_drive(session)
+        leaving = asyncio.get_running_loop().create_task(self.wait_let_go())
         try:
-            await drive(session)
+            await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+
+    async def _drive_once(self, session: str, seen: SeenWish | None) -> None:
+        assert self._drive is not None
+        try:
+            await self._drive(session, seen)
         except Exception:  # the wish is still there: a sweep finds it
             log.exception("session %s could not be driven", session)
         finally:

@@ -7,13 +7,14 @@ stand by, and drive as soon as the lock is free: the kernel frees it with the pr
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import os
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from windlass.errors import StoreError, error_text
-from windlass.fleet.engine import Drive, Held, Sweep
+from windlass.fleet.engine import Drive, Held, SeenWish, Sweep
 from windlass.fleet.locks import lock_for
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
@@ -28,6 +29,15 @@ LATEST_SECONDS: Final = 30.0  # the longest time without a look at the store
 log = logging.getLogger("windlass.fleet")
 
 
+class _Serving(NamedTuple):
+    """A call of `serve` that is under way, and the context that its drives begin in."""
+
+    drive: Drive
+    queues: Sequence[str]
+    slots: int
+    context: contextvars.Context
+
+
 class LocalFleet:
     """Wake-ups within one process, from the wishes of its store."""
 
@@ -40,6 +50,7 @@ class LocalFleet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._resting: dict[str, tuple[int, float]] = {}  # numbers of wishes that did not change
         self._since: dict[str, float] = {}
+        self._serving: list[_Serving] = []
         self._woken: dict[str, str] = {}  # sessions and their queues, by this process
         self._has_more = True  # sessions may wait for one that ends here
         self._changed = asyncio.Event()
@@ -56,8 +67,21 @@ class LocalFleet:
         self, session: str, *, queue: str, priority: int = 0, at: float | None = None
     ) -> None:
         """Drive it soon: the wish is there already."""
+        self.wake_here(session, queue=queue, at=at)
+
+    def wake_here(
+        self,
+        session: str,
+        *,
+        queue: str,
+        at: float | None = None,
+        seen: SeenWish | None = None,
+    ) -> None:
+        """Drive it now if this process drives and has room, or else soon."""
         self._resting.pop(session, None)
         if at is None or at <= self._store.read_clock():
+            if not self._woken and self._begin_at_once(session, queue, seen):
+                return
             self._woken[session] = queue
         self._changed.set()
 
@@ -69,15 +93,18 @@ class LocalFleet:
         """Drive sessions that want to run while this process has the lock, until `stop`."""
         self._stopping = False
         store = self._store
+        serving = _Serving(drive, queues, slots, contextvars.copy_context())
+        self._serving.append(serving)
         if isinstance(store, MemoryStore):
             store.listeners.append(self._changed.set)
         try:
             while not self._stopping:
                 self._changed.clear()
                 seen = self._stat()
-                until = await self._look(drive, queues, slots)
+                until = await self._look(serving)
                 await self._wait(seen, until)
         finally:
+            self._serving.remove(serving)
             if isinstance(store, MemoryStore):
                 store.listeners.remove(self._changed.set)
             if not self._tasks:
@@ -99,8 +126,9 @@ class LocalFleet:
 
     # ----------------------------------------------------------------------- the loop
 
-    async def _look(self, drive: Drive, queues: Sequence[str], slots: int) -> float:
+    async def _look(self, serving: _Serving) -> float:
         """Start what is due; return when to look again at the latest."""
+        queues, slots = serving.queues, serving.slots
         now = self._store.read_clock()
         try:
             if not await self._lock.try_acquire():
@@ -109,10 +137,7 @@ class LocalFleet:
             if not self.is_driver:
                 self.is_driver = True
                 log.info("this process drives the sessions of %r", self._store)
-            is_begun, again = (
-                self._start_woken(drive, queues, slots, now),
-                self._looked + LOOK_SECONDS,
-            )
+            is_begun, again = self._start_woken(serving, now), self._looked + LOOK_SECONDS
             if is_begun and self._looked <= now < again:
                 return again
             self._looked = now
@@ -129,20 +154,30 @@ class LocalFleet:
                 )
                 if coming is not None:
                     later.append(coming)
-                later += self._start(drive, due, now, slots)
+                later += self._start(serving, due, now)
         except StoreError as error:
             log.warning("the fleet cannot look for work now: %s", error_text(error))
             return now + REST_SECONDS
         return min(later)
 
-    def _start_woken(self, drive: Drive, queues: Sequence[str], slots: int, now: float) -> bool:
+    def _begin_at_once(self, session: str, queue: str, seen: SeenWish | None) -> bool:
+        """Drive a session without a look, if this process drives, nothing waits and there is room."""
+        if self._stopping or self._has_more or not self.is_driver or session in self._tasks:
+            return False
+        for serving in self._serving:
+            if queue in serving.queues and len(self._tasks) < serving.slots:
+                self._begin(serving, session, self._store.read_clock(), seen)
+                return True
+        return False
+
+    def _start_woken(self, serving: _Serving, now: float) -> bool:
         """Drive what was woken in this process, without a look, if there is room for all of it."""
         woken, self._woken = self._woken, {}
-        if not woken or self._has_more or len(self._tasks) + len(woken) > slots:
+        if not woken or self._has_more or len(self._tasks) + len(woken) > serving.slots:
             return False
         for session, queue in woken.items():
-            if queue in queues and session not in self._tasks:
-                self._begin(drive, session, now)
+            if queue in serving.queues and session not in self._tasks:
+                self._begin(serving, session, now)
         return True
 
     async def _fire(self, sweep: Sweep, now: float) -> float:
@@ -154,8 +189,9 @@ class LocalFleet:
         self._next_sweep = await sweep(self._store, now) or now + LATEST_SECONDS
         return self._next_sweep
 
-    def _start(self, drive: Drive, due: list[Wish], now: float, slots: int) -> list[float]:
+    def _start(self, serving: _Serving, due: list[Wish], now: float) -> list[float]:
         """Drive these wishes; return when those that rest may be tried again."""
+        slots = serving.slots
         later: list[float] = []
         self._has_more = False
         for wish in due:
@@ -170,19 +206,23 @@ class LocalFleet:
                 self._has_more = True
                 break
             self._resting[session] = (wish.number, now + REST_SECONDS)
-            self._begin(drive, session, now)
+            self._begin(serving, session, now)
         if len(self._resting) > 4 * slots + 64:
             self._resting = {s: rest for s, rest in self._resting.items() if rest[1] > now}
         return later
 
-    def _begin(self, drive: Drive, session: str, now: float) -> None:
+    def _begin(
+        self, serving: _Serving, session: str, now: float, seen: SeenWish | None = None
+    ) -> None:
         self._since[session] = now
-        task = asyncio.get_running_loop().create_task(self._drive(drive, session))
-        self._tasks[session] = task
+        # Not in the context of who submits: that may be a tool of another run.
+        self._tasks[session] = asyncio.get_running_loop().create_task(
+            self._drive(serving.drive, session, seen), context=serving.context.copy()
+        )
 
-    async def _drive(self, drive: Drive, session: str) -> None:
+    async def _drive(self, drive: Drive, session: str, seen: SeenWish | None) -> None:
         try:
-            await drive(session)
+            await drive(session, seen)
         except Exception:
             log.exception("session %s could not be driven", session)
         finally:

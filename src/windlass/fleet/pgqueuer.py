@@ -11,7 +11,7 @@ What it does not do by itself, and this engine relies on or avoids:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, cast
 
@@ -76,23 +76,15 @@ class PgQueuerFleet(JobFleet):
         picked = f"SELECT dedupe_key FROM {_QUEUE} WHERE status = 'picked'"
         return await self.store.consult(lambda tx: read_held(tx, picked))
 
-    async def serve_queue(
-        self, drive: Callable[[str], Awaitable[None]], queues: Sequence[str], slots: int
-    ) -> None:
+    async def serve_queue(self, queues: Sequence[str], slots: int) -> None:
         """Take jobs until told to stop, or the connection is lost."""
         connection = await self._connect()
         try:
-            await self._take_jobs(connection, drive, queues, slots)
+            await self._take_jobs(connection, queues, slots)
         finally:
             connection.terminate()
 
-    async def _take_jobs(
-        self,
-        connection: Connection,
-        drive: Callable[[str], Awaitable[None]],
-        queues: Sequence[str],
-        slots: int,
-    ) -> None:
+    async def _take_jobs(self, connection: Connection, queues: Sequence[str], slots: int) -> None:
         manager = QueueManager(
             Queries(
                 AsyncpgDriver(cast(Any, connection)),
@@ -106,7 +98,7 @@ class PgQueuerFleet(JobFleet):
 
         async def deliver(job: QueuedJob) -> None:
             async with places:
-                await drive((job.payload or b"").decode())
+                await self.deliver((job.payload or b"").decode())
 
         for queue in queues:
             manager.entrypoint(queue, on_failure="delete")(deliver)

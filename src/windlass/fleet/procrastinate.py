@@ -4,8 +4,10 @@ What its manual does not say, and this engine relies on or avoids:
 - `finish_job` and `retry_job` ask for no owner, so a worker that was replaced could end the job of
   another. A stalled job is therefore never retried: a new one is put in and the old one ended, in one
   transaction. The number of a job is the token of its claim.
-- The heartbeat of a worker stops when it drains: the grace must be shorter than the lease.
-- A worker stops by itself when one of its side tasks fails: it is started again, with a pause.
+- Its worker takes and ends each job by a statement and a transaction of its own, on connections that share
+  a thread with the runs: for short runs that costs as much as the runs. So jobs are taken and ended by the
+  store (`procrastinate_jobs`), and what is used of Procrastinate is its tables, its notices, and its record
+  of workers.
 - Cancelling a job would end its session on record: drives are shielded, and its aborts are not used.
 - A delayed job with the session's lock would keep back a job for now: delays are left to the sweep.
 """
@@ -15,26 +17,27 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 import procrastinate
+from procrastinate.jobs import Notification
+from procrastinate.manager import JobManager
 from procrastinate.schema import SchemaManager
-from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from windlass import seams
 from windlass.errors import WindlassError, error_text
 from windlass.fleet.engine import Held
 from windlass.fleet.jobs import Job, JobFleet, read_held
+from windlass.fleet.procrastinate_jobs import POLL_SECONDS, TASK, JobTaker
 from windlass.fleet.procrastinate_login import connect_arguments
 from windlass.store.transaction import on_snapshot
 from windlass.store.wishes import Transaction
 
-TASK: Final = "windlass_drive"
-POLL_SECONDS: Final = 2.0  # how soon a job is found that nobody was told of
-LEAVE_SECONDS: Final = 1.0  # for jobs to end when a queue has failed; their drives go on
-_POOL: Final = 5  # connections beside those of the store
+FORGET_SECONDS: Final = 3600.0  # after which the queue forgets a worker that was lost
+_POOL: Final = 2  # connections beside those of the store
 _LONGEST_QUEUE: Final = 39  # bytes of a name that fits into the name of a channel
 _OWN: Final = "/* windlass */"
 _DEFER: Final = (
@@ -104,40 +107,63 @@ class ProcrastinateFleet(JobFleet):
         tx.keep(f"SELECT procrastinate_finish_job_v1(?::bigint, 'failed', true) {_OWN}", (number,))
         self.wake_within(tx, session, queue=queue, priority=priority)
 
-    async def serve_queue(
-        self, drive: Callable[[str], Awaitable[None]], queues: Sequence[str], slots: int
-    ) -> None:
-        """Run a worker of Procrastinate until it is told to stop, or stops by itself."""
+    async def serve_queue(self, queues: Sequence[str], slots: int) -> None:
+        """Take jobs as a worker of the queue until it is told to stop, or the queue fails."""
+        names = [shorten(queue) for queue in queues]
         app = await self._build_app()
-
-        @app.task(name=TASK)
-        async def windlass_drive(session: str) -> None:  # pyright: ignore[reportUnusedFunction]
-            await drive(session)
-
         async with app.open_async():
-            worker = JobWorker(
-                app,
-                queues=[shorten(queue) for queue in queues],
-                concurrency=slots,
-                fetch_job_polling_interval=min(POLL_SECONDS, self.lease / 3),
-                shutdown_graceful_timeout=LEAVE_SECONDS,
-                delete_jobs="always",
-                install_signal_handlers=False,
-                update_heartbeat_interval=self.lease / 3,
-                stalled_worker_timeout=max(self.lease, 3600.0),
+            manager = app.job_manager
+            await manager.prune_stalled_workers(max(self.lease, FORGET_SECONDS))
+            worker = await manager.register_worker()
+            jobs = JobTaker(
+                self.store,
+                worker,
+                names,
+                slots,
+                lambda job: self.begin_drive(job.session, job.seen),
+                poll=min(POLL_SECONDS, self.lease / 3),
             )
-            running = asyncio.create_task(worker.run())
-            stopped = asyncio.create_task(self.wait_stopped())
+
+            async def hear(*, channel: str, notification: Notification) -> None:
+                if notification["type"] == "job_inserted":
+                    jobs.tell()
+
             try:
-                await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                if stopped.done():
-                    worker.shutdown_graceful_timeout = None  # the jobs end with `stop`
-                    worker.stop()
-                await running
+                await self._run_beside(
+                    jobs,
+                    manager.listen_for_jobs(on_notification=hear, queues=names),
+                    self._beat(manager, worker),
+                )
             finally:
-                stopped.cancel()
-                running.cancel()
-                await asyncio.wait({stopped, running})
+                try:
+                    await jobs.end_all()
+                finally:
+                    await manager.unregister_worker(worker)
+
+    async def _run_beside(self, jobs: JobTaker, *others: Coroutine[Any, Any, None]) -> None:
+        """Take jobs until `stop`, while the others go on; an error of one of them ends it all."""
+        loop = asyncio.get_running_loop()
+        beside = {loop.create_task(one) for one in others}
+        taking, stopped = loop.create_task(jobs.run()), loop.create_task(self.wait_stopped())
+        leaving = loop.create_task(self.wait_let_go())
+        try:
+            await asyncio.wait({taking, stopped, *beside}, return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done():
+                jobs.stop()
+                await asyncio.wait({taking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (taking, *beside):
+                if task.done():
+                    task.result()
+        finally:
+            running = {taking, stopped, leaving, *beside}
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+
+    async def _beat(self, manager: JobManager, worker: int) -> None:
+        while True:
+            await seams.sleep(self.lease / 3)
+            await manager.update_heartbeat(worker)
 
     async def _build_app(self) -> procrastinate.App:
         path = await self.store.find_search_path()

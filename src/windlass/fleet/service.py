@@ -13,10 +13,11 @@ from windlass.agents.agent import Agent
 from windlass.engine.environment import Environment
 from windlass.engine.ownership import find_session
 from windlass.errors import ConfigError, safe_repr
-from windlass.fleet.engine import Fleet
+from windlass.fleet.engine import Fleet, SeenWish
 from windlass.fleet.engines import build_engine, check_engine
 from windlass.fleet.handle import Changes, RunHandle
 from windlass.fleet.limits import FleetLimits, check_limits
+from windlass.fleet.local import LocalFleet
 from windlass.fleet.request import FleetAgent, name_agent
 from windlass.fleet.session_driver import SessionDriver
 from windlass.fleet.submit import Submission, Submitted, prepare_submission
@@ -46,6 +47,9 @@ class FleetService:
         self._engine: Fleet | None = None
         self._worker: Worker | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._added: tuple[str, FleetAgent] | None = (
+            None  # the last one, to what serves in the background
+        )
 
     async def submit(
         self,
@@ -80,9 +84,9 @@ class FleetService:
         if not isinstance(agent, str) and self._engine_name == "local":
             self._serve_in_background(agent, asked.queue)
         if not done.is_woken:
-            await self._find_engine().wake(
-                done.session_id, queue=done.queue, priority=done.priority, at=asked.due
-            )
+            # Nobody else can know a session whose name was made here, and have run it meanwhile.
+            is_known = session_id is None and connection is None
+            await self._wake(done, asked.due, done.seen if is_known else None)
         return RunHandle(
             environment,
             store,
@@ -102,6 +106,13 @@ class FleetService:
         if connection is None:
             return await store.commit(repeatable(on_snapshot(write)))
         return await run_on_connection(store, connection, write)
+
+    async def _wake(self, done: Submitted, due: float | None, seen: SeenWish | None) -> None:
+        engine = self._find_engine()
+        if isinstance(engine, LocalFleet):
+            engine.wake_here(done.session_id, queue=done.queue, at=due, seen=seen)
+        else:
+            await engine.wake(done.session_id, queue=done.queue, priority=done.priority, at=due)
 
     async def find_handle(
         self, session_id: str, agent: Agent[Any, Any] | None, caller: Caller | None
@@ -177,10 +188,13 @@ class FleetService:
         loop = asyncio.get_running_loop()
         if serving is None or serving.done() or serving.get_loop() is not loop:
             self._engine = None
+            self._added = None
             self._worker = self._build_worker(SLOTS, (), None, LEASE_SECONDS)
             self._serving = loop.create_task(self._worker.serve())
         assert self._worker is not None
-        self._add(self._worker, agent, queue)
+        if self._added is None or self._added[0] != queue or self._added[1] is not agent:
+            self._added = queue, agent
+            self._add(self._worker, agent, queue)
 
     def _build_worker(
         self,

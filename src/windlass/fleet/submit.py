@@ -19,7 +19,7 @@ from windlass.engine.ownership import (
     place_session,
 )
 from windlass.errors import ConfigError, KeyReused, safe_repr
-from windlass.fleet.engine import Fleet
+from windlass.fleet.engine import Fleet, SeenWish
 from windlass.fleet.request import (
     FleetAgent,
     build_request,
@@ -31,7 +31,7 @@ from windlass.identifiers import check_identifier, check_label
 from windlass.json_types import JsonObject
 from windlass.store.base import Store
 from windlass.store.body_sessions import create_session
-from windlass.store.wishes import Transaction, find_key, raise_wish
+from windlass.store.wishes import Transaction, Wish, find_key, raise_wish
 
 MOST_PRIORITY = 1000
 
@@ -47,7 +47,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None
     tenant: str
     model: str | None
-    digest: str
+    digest: str | None
     request: JsonObject
     request_id: str
     metadata: JsonObject | None
@@ -62,7 +62,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
                 )
             return Submitted(known.session, None, known.queue, known.priority)
         is_new = create_session(tx, self.session_id, metadata=self.metadata)
-        raise_wish(
+        number = raise_wish(
             tx,
             self.session_id,
             agent=self.agent,
@@ -76,12 +76,39 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
             request=self.request,
             is_new=is_new,
         )
-        is_due = self.due is None or self.due <= tx.read_clock()
+        now = tx.read_clock()
+        is_due = self.due is None or self.due <= now
         is_woken = is_due and engine.wake_within(
             tx, self.session_id, queue=self.queue, priority=self.priority
         )
         return Submitted(
-            self.session_id, self.request_id, self.queue, self.priority, is_woken=is_woken
+            self.session_id,
+            self.request_id,
+            self.queue,
+            self.priority,
+            is_woken=is_woken,
+            seen=SeenWish(self._build_wish(number, now), 1) if is_new and is_due else None,
+        )
+
+    def _build_wish(self, number: int, now: float) -> Wish:
+        """Return the wish of a new session as it was raised."""
+        return Wish(
+            session=self.session_id,
+            agent=self.agent,
+            queue=self.queue,
+            number=number,
+            due=now if self.due is None else self.due,
+            priority=self.priority,
+            tenant=self.tenant,
+            key=self.key,
+            tries=0,
+            requests=(self.request,),
+            digest=self.digest,
+            model=self.model,
+            raised_at=now,
+            worker=None,
+            since=None,
+            error=None,
         )
 
 
@@ -93,6 +120,7 @@ class Submitted(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     is_woken: bool = False  # with the commit of the transaction
+    seen: SeenWish | None = None  # of a session that is new and due
 
 
 async def prepare_submission(
@@ -135,7 +163,7 @@ async def prepare_submission(
         key=key,
         tenant="" if caller is None or caller.tenant is None else caller.tenant,
         model=read_model(environment, agent),
-        digest=digest_request(name, request),
+        digest=None if key is None else digest_request(name, request),
         request=request,
         request_id=str(request["id"]),
         metadata=owner_metadata(caller),

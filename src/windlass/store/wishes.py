@@ -270,8 +270,8 @@ def build_claim(wish: Wish, worker: str, tries: int, now: float, *, exclusive: b
         values = (worker, now)
     return Claim(
         f"UPDATE {TABLE} SET worker = ?, since = ?, tries = ?, model = ?"
-        f" WHERE session = ? AND number = ? AND due IS NOT NULL{free} {_OWN}",
-        (worker, now, tries, wish.model, wish.session, wish.number, *values),
+        f" WHERE session = ? AND number = ? AND due <= ?{free} {_OWN}",
+        (worker, now, tries, wish.model, wish.session, wish.number, now, *values),
     )
 
 

@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from windlass import seams
-from windlass.fleet.engine import Fleet
+from windlass.fleet.engine import Fleet, SeenWish
 from windlass.store.base import Store
 from windlass.store.body_sessions import create_session
 from windlass.store.wishes import Transaction, clear_wish, due_wishes, raise_wish, read_wish
@@ -39,7 +39,7 @@ class Drives:
         self.work: Callable[[str], Awaitable[None]] | None = None
         self._changed = asyncio.Event()
 
-    async def drive(self, session: str) -> None:
+    async def drive(self, session: str, _seen: SeenWish | None = None) -> None:
         """Drive a session: do its work, then clear the wish that was read at the beginning."""
         wish = await self._store.consult(lambda tx: read_wish(tx, session))
         if wish is None or wish.due is None or wish.due > seams.now():
