@@ -29,7 +29,8 @@ from windlass.loop.spend import lost_call_entry
 from windlass.loop.verdict import Outcome
 from windlass.redaction.redactor import Redactor
 from windlass.store.answers import DISCARD_RULE, DISCARDED, HOST
-from windlass.store.base import Store
+from windlass.store.base import Journal, Store
+from windlass.store.trigger_rows import disarm_conditions, is_watched
 
 T = TypeVar("T")
 
@@ -108,14 +109,32 @@ class Discarder(NamedTuple):
         try:
             state = standing(journal.entries)
             if state.unfinished and owner_of(journal.entries) == self.owner:
-                for entry in list(_build_discard(journal.entries, state, self.name)):
-                    journal.append(self.clean(entry))
-                journal.flush()
-                await journal.durable()
+                entries = list(_build_discard(journal.entries, state, self.name))
+                await write_without_conditions(journal, state, [self.clean(one) for one in entries])
                 if state.has_lost_calls:
                     await self.store.release_calls(session_id)
         finally:
             await journal.close()
+
+
+async def write_without_conditions(
+    journal: Journal, state: Standing, entries: Sequence[JournalEntry]
+) -> None:
+    """Write entries that end what a session waits for, and forget its conditions with them."""
+    parked = state.suspended
+    if parked is not None and is_watched(parked.conditions):
+        try:
+            session_id = journal.session_id
+            await journal.commit(lambda tx: disarm_conditions(tx, session_id), lambda _: entries)
+            return
+        except StoreError:
+            raise
+        except Exception:  # a store of somebody else, without our tables
+            log.exception("the conditions of session %s stay", journal.session_id)
+    for entry in entries:
+        journal.append(entry)
+    journal.flush()
+    await journal.durable()
 
 
 async def discard_pending(run: Run, state: Standing) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -9,15 +10,19 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.agent import Agent
 from windlass.engine.environment import Environment
-from windlass.engine.open_questions import keep_parked
+from windlass.engine.open_questions import Discarder, keep_parked
+from windlass.engine.ownership import owner_of
 from windlass.engine.results import AgentResult
-from windlass.errors import StaleWriter
+from windlass.errors import StaleWriter, StoreError
 from windlass.events import JournalEntry, RunEnded, RunStarted
 from windlass.json_types import JsonObject
 from windlass.loop.resume import standing
 from windlass.loop.spend import read_children
 from windlass.store.base import InboxItem, Store
+from windlass.store.trigger_rows import disarm_conditions, is_watched
 from windlass.store.wishes import Transaction, clear_wish, end_request
+
+log = logging.getLogger("windlass.fleet")
 
 
 class RecordedJournal:
@@ -121,6 +126,7 @@ async def end_without_run(
     journal = await store.open(session_id, create=False)
     try:
         state = standing(journal.entries)
+        await _discard_below(store, session_id, journal.entries)
         entries: list[JournalEntry] = []
         if state.unfinished and state.run is not None:
             run_id = state.run.run_id
@@ -135,7 +141,18 @@ async def end_without_run(
             wish = None if request_id is None else end_request(tx, session_id, request_id)
             if number is not None and (wish is None or not wish.requests):
                 clear_wish(tx, session_id, number)
+            if state.suspended is not None and is_watched(state.suspended.conditions):
+                disarm_conditions(tx, session_id)
 
         await journal.commit(settle, lambda _: entries)
     finally:
         await journal.close()
+
+
+async def _discard_below(store: Store, session_id: str, entries: Sequence[JournalEntry]) -> None:
+    """End the sub-agents and steps that the run waits for."""
+    try:
+        discarder = Discarder(store, None, owner_of(entries))
+        await discarder.discard_tree_below(session_id, entries)
+    except StoreError as error:
+        log.warning("what children of %s wait for is not discarded: %s", session_id, error)

@@ -14,7 +14,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
-from windlass.engine.open_questions import Discarder
+from windlass.engine.open_questions import Discarder, write_without_conditions
 from windlass.engine.ownership import (
     BEGIN_TRIES,
     SessionScope,
@@ -49,6 +49,7 @@ from windlass.events import (
 )
 from windlass.events.policy import Reminder
 from windlass.json_types import JsonObject, as_given
+from windlass.loop.resume import standing as read_standing
 from windlass.messages import Message
 from windlass.options.group import read_options
 from windlass.policies.scratchpad.inbox import standing
@@ -208,7 +209,7 @@ async def agent_session_reset(
     journal = await scope.home.open(await scope.find(id, "edit"), create=False)
     try:
         await _discard_children(scope, journal.session_id)
-        journal.append(SessionReset())
+        await write_without_conditions(journal, read_standing(journal.entries), [SessionReset()])
     finally:
         await journal.close()
 

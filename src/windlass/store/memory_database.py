@@ -14,6 +14,7 @@ from windlass.json_types import JsonObject
 from windlass.store.allotments import TABLES as ALLOTMENTS
 from windlass.store.base import InboxItem
 from windlass.store.transaction import Guard, Tx
+from windlass.store.trigger_rows import DISARM, list_condition_ids
 from windlass.store.wishes import TABLES, WAKE, WAKING
 
 T = TypeVar("T")
@@ -137,11 +138,12 @@ class MemoryDatabase:
                     self._connection.execute(WAKE, (item.posted_at, item.posted_at, one))
 
     def remove_wish(self, session_id: str) -> None:
-        """Remove the wish of a session that is deleted."""
+        """Remove the wish and the conditions of a session that is deleted."""
         with self._transaction:
             self._connection.execute(
                 "DELETE FROM windlass_wishes WHERE session = ? /* windlass */", (session_id,)
             )
+            self._connection.execute(f"{DISARM} /* windlass */", list_condition_ids([session_id]))
 
     def close(self) -> None:
         """Close the connection, which drops the tables."""

@@ -25,6 +25,7 @@ _OWN: Final = "/* windlass */"  # so that no body has the same statement: see `T
 _COLUMNS: Final = "id, kind, spec, action, tenant, due, state, created_at, fired"
 _PAGE: Final = 1000
 _CONDITIONS: Final = ("trigger", "timeout", "on_event")
+DISARM: Final = f"DELETE FROM {TABLE} WHERE id IN (?, ?, ?)"
 
 
 class TriggerRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,10 +149,15 @@ def arm_conditions(
         insert_trigger(tx, msgspec.structs.replace(row, tenant=tenant))
 
 
+def list_condition_ids(sessions: Sequence[str]) -> list[str]:
+    """Return the ids of all rows for the conditions of sessions."""
+    return [name_condition(session, name) for session in sessions for name in _CONDITIONS]
+
+
 def disarm_conditions(tx: Transaction, session: str) -> int:
     """Remove the conditions of a session that goes on; return how many there were."""
-    ids = tuple([name_condition(session, name) for name in _CONDITIONS])
-    removed = tx.keep(f"DELETE FROM {TABLE} WHERE id IN (?, ?, ?) {_OWN}", ids)
+    ids = tuple(list_condition_ids([session]))
+    removed = tx.keep(f"{DISARM} {_OWN}", ids)
     return max(0, removed.rowcount)
 
 

@@ -42,6 +42,7 @@ from windlass.store.sqlite.model_calls import OF_SESSION, Page
 from windlass.store.sqlite.queries import split
 from windlass.store.threaded.jobs import Line
 from windlass.store.threaded.store import Opening
+from windlass.store.trigger_rows import list_condition_ids
 from windlass.store.wishes import WAKE_TREE, WAKING
 
 # `windlass.store.wishes.WAKE_TREE` in the form of the driver: the time is one value.
@@ -396,6 +397,10 @@ async def remove(connection: Connection, where: str, value: object, but: set[str
         await connection.execute(f"DELETE FROM {table} WHERE sid = ANY($1::bigint[])", sids)
     await connection.execute(
         "DELETE FROM windlass_wishes WHERE session = ANY($1::text[])", [row[1] for row in gone]
+    )
+    await connection.execute(
+        "DELETE FROM windlass_triggers WHERE id = ANY($1::text[])",
+        list_condition_ids([row[1] for row in gone]),
     )
     await connection.execute(
         "WITH freed AS (DELETE FROM windlass_blob_uses WHERE sid = ANY($1::bigint[])"

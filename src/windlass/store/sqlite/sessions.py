@@ -16,6 +16,7 @@ from windlass.store.sqlite import model_calls
 from windlass.store.sqlite import queries as sqlite_queries
 from windlass.store.threaded.jobs import Line
 from windlass.store.threaded.store import Opening
+from windlass.store.trigger_rows import DISARM, list_condition_ids
 
 
 def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
@@ -159,6 +160,7 @@ def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set
         for table in ("windlass_inbox", "windlass_sessions"):
             db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
         db.execute("DELETE FROM windlass_wishes WHERE session = ?", (session_id,))
+        db.execute(DISARM, list_condition_ids([session_id]))
         used = db.execute("SELECT digest FROM windlass_blob_uses WHERE sid = ?", (sid,)).fetchall()
         db.execute("DELETE FROM windlass_blob_uses WHERE sid = ?", (sid,))
         db.executemany(
