@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -120,8 +120,8 @@ class ResourceTool(Tool):
     __slots__ = ("_desk", "verb")
 
     def __init__(self, desk: ResourceService, verb: Verb) -> None:
-        async def answer(arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
-            return await desk.for_tool(verb, arguments, ctx)
+        def answer(arguments: JsonObject, ctx: ToolContext[Any]) -> Awaitable[Any]:
+            return desk.for_tool(verb, arguments, ctx)
 
         # The schema is generated and valid, so it is compiled when it is first needed.
         options = {"annotations": verb.annotations, "transactional": not verb.reads}
@@ -183,6 +183,7 @@ class Resources:
         self._entries: dict[type[Resource], _Entry] = {}
         self._known: tuple[type[Resource], ...] = ()
         self._plans: frozenset[ResourcePlan] = frozenset()
+        self._is_compiled = False  # and nothing but `add` brings more
         desk.plans = self._all_plans
         for one in classes or ():
             self.add(one)
@@ -193,9 +194,12 @@ class Resources:
             raise ConfigError(f"resources are classes of w.Resource, not {safe_repr(cls)}")
         plan_of(cls)
         self._own[f"{cls.__module__}:{cls.__qualname__}"] = cls
+        self._is_compiled = False
 
     def _all(self) -> dict[type[Resource], _Entry]:
         """Return every resource that is registered now, each compiled once."""
+        if self._is_compiled:
+            return self._entries
         classes = {**(_exported if self._open else {}), **self._own}.values()
         known = tuple(classes)
         if known == self._known:
@@ -216,6 +220,7 @@ class Resources:
             entries[cls] = kept
         self._entries, self._known = entries, known
         self._plans = frozenset(entry.plan for entry in entries.values())
+        self._is_compiled = not self._open
         return entries
 
     def _all_plans(self) -> frozenset[ResourcePlan]:

@@ -252,16 +252,16 @@ class _Call:
         self.committed = False
         self.value: Any = None  # what the body returned, before it was made to be shown
 
-    async def answer(self, store: Store, ctx: ToolContext[Any] | None) -> Any:
-        """Run the call, if the caller may."""
+    def answer(self, store: Store, ctx: ToolContext[Any] | None) -> Awaitable[Any]:
+        """Run the call, if the caller may: `await call.answer(store, ctx)`."""
         refused = self.desk.roles().refusal(self.caller, self.verb.action)
         if refused is not None:
             raise PermissionDenied(refused)
         tenant = tenant_of(self.caller)
         method = self.verb.method
         if method is not None and method.waits:
-            return await self._slowly(store, tenant, ctx)
-        return await self.commit(lambda tx: self.body(tx, tenant, self._run))
+            return self._slowly(store, tenant, ctx)
+        return self.commit(lambda tx: self.body(tx, tenant, self._run))
 
     def _run(self, tx: ResourceTx) -> Any:
         return self.verb.run(tx, self.arguments)

@@ -205,7 +205,8 @@ class ResourceTx:
 
     def change(self, plan: ResourcePlan, before: Plain, after: Any, version: int | None) -> Plain:
         """Store the fields of `after` that differ; `version` is the one the caller has seen."""
-        check_version(plan, before, version)
+        if version is not None:
+            check_version(plan, before, version)
         if after.id != before["id"]:
             raise InvalidValue(f"{plan.name}: an id stays as it is; make a new row instead")
         shown, stored = plan.find_changes(before, after)

@@ -90,7 +90,6 @@ class Tx:
 
     def keep(self, sql: str, parameters: object = ()) -> sqlite3.Cursor:
         """Run a statement of Windlass's own, on tables that `execute` may only read."""
-        self._guard.check()
         return self._guard.execute_own(sql, parameters)
 
     def cursor(self) -> sqlite3.Cursor:
@@ -150,9 +149,12 @@ class Guard:
 
     def execute_own(self, sql: str, parameters: Any) -> sqlite3.Cursor:
         """Run a statement that only Windlass may issue."""
+        connection = self.connection
+        if seams.monotonic() > self.deadline or not connection.in_transaction:
+            self.check()
         self.active = False
         try:
-            return self.connection.execute(sql, parameters)
+            return connection.execute(sql, parameters)
         finally:
             self.active = True
 
