@@ -312,6 +312,62 @@ async def test_worker_goes_on_from_a_snapshot_in_another_store(tmp_path):
             await w.resume_agent(path)
 
 
+def build_naps():
+    """Build a graph of two nodes that wait for an event each, side by side."""
+
+    def nap(event):
+        return call("agent_await_resumption", reason="night", conditions={"on_event": event})
+
+    nodes = {
+        "begin": {"mode": "llm", "model": scripted("go")},
+        "one": {"await_resumption": True, "model": scripted(nap("dawn"), "one is up")},
+        "two": {"await_resumption": True, "model": scripted(nap("noon"), "two is up")},
+    }
+    edges = [{"from": "begin", "to": name} for name in ("one", "two")]
+    return {"name": "naps", "entry": "begin", "nodes": nodes, "edges": edges}
+
+
+async def test_worker_goes_on_with_the_node_whose_condition_holds():
+    worker = await w.spawn_agent({"task": "Sleep.", "graph": build_naps()})
+    assert (await w.wait_agent(worker)).status == "suspended"
+    await publish_event("dawn")
+    half = await w.wait_agent(worker)
+    assert half.status == "suspended"
+    assert [one.id for one in await w.trigger_list()] == [f"resume:on_event:{worker.id}.w1.3"]
+    await publish_event("noon")
+    done = await w.wait_agent(worker)
+    assert (done.status, done.data) == ("completed", {"one": "one is up", "two": "two is up"})
+
+
+async def test_worker_goes_on_with_the_sub_agent_whose_condition_holds():
+    asked = call("agent_await_resumption", reason="night", conditions={"on_event": "dawn"})
+    inner = w.Agent(scripted(asked, "up"), name="inner", await_resumption=True)
+    model = scripted(call("inner", task="Sleep."), "all are up")
+    node = {"model_policy": {"model": model}, "tools": [inner.as_tool()]}
+    worker = await w.spawn_agent({"task": "Sleep.", "node": node})
+    assert (await w.wait_agent(worker)).status == "suspended"
+    assert (await w.wait_agent(worker)).status == "suspended"
+    await publish_event("dawn")
+    done = await w.wait_agent(worker)
+    assert (done.status, done.text) == ("completed", "all are up")
+
+
+@pytest.mark.parametrize("end", ["close", "stop", "graceful", "graph"])
+async def test_conditions_of_a_worker_end_with_it(end):
+    asked = call("agent_await_resumption", reason="night", conditions={"on_event": "dawn"})
+    config = {"node": {"model_policy": {"model": scripted(asked, "Handed over.")}}}
+    if end == "graph":
+        config = {"graph": build_naps()}
+    worker = await w.spawn_agent({"task": "Sleep.", **config})
+    await w.wait_agent(worker)
+    assert await w.trigger_list() != []
+    if end in ("close", "graph"):
+        await w.close_agent(worker)
+    else:
+        await w.agent_stop(worker, {"graceful": end == "graceful"})
+    assert await w.trigger_list() == []
+
+
 async def test_conditions_of_the_config_hold_for_a_suspension_that_names_none():
     hold, begun, free = gate()
     worker = await w.spawn_agent(

@@ -14,7 +14,7 @@ from windlass.fleet.overview import read_fleet
 from windlass.fleet.workers import list_workers
 from windlass.runtime.runtime import Runtime
 from windlass.store.wishes import read_wish
-from windlass.testing import call
+from windlass.testing import call, scripted
 from windlass.workers.record import read_worker
 
 pytestmark = pytest.mark.virtual_time
@@ -332,3 +332,28 @@ async def test_worker_runs_until_its_end_is_on_record(own_world):
     before = msgspec.structs.replace(state, entries=state.entries[:at])
     assert type(before.entries[-1]) is RunEnded and before.is_left
     assert (before.status, state.status) == ("running", "completed")
+
+
+async def test_worker_with_a_workflow_is_woken_by_its_node(own_world):
+    asked = call("agent_await_resumption", reason="night", conditions={"on_event": "dawn"})
+    graph = {"name": "nap", "nodes": {"a": {"await_resumption": True}}}
+
+    @w.tool(keyed=True)
+    async def hire(ctx: w.ToolContext[None]) -> str:
+        """Hire a worker."""
+        graph["nodes"]["a"]["model"] = scripted(asked, "up")
+        worker = await w.spawn_agent({"task": "Sleep.", "graph": graph}, parent=ctx)
+        return worker.id
+
+    lead = w.Agent(scripted(call("hire"), "hired"), name="lead", tools=[hire])
+    async with serving(own_world, lead):
+        handle = await own_world.submit("lead", "go")
+        assert (await handle.result(timeout=30)).output == "hired"
+        [worker] = await w.list_agents(store=own_world.store)
+        while (await read_worker(own_world.store, worker.id)).status != "suspended":
+            await seams.sleep(0.1)
+        await seams.sleep(20)
+        assert (await read_worker(own_world.store, worker.id)).status == "suspended"
+        await w.publish_event("dawn", store=own_world.store)
+        await seams.sleep(20)
+        assert (await read_worker(own_world.store, worker.id)).status == "completed"

@@ -12,7 +12,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.conditions.resume import parse_resume_conditions
-from windlass.engine.driver import Start
+from windlass.engine.driver import Start, keeps_waiting
 from windlass.engine.open_questions import Discarder
 from windlass.engine.ownership import SessionAction, SessionScope, owner_of, readable_sessions
 from windlass.errors import ConfigError, NoSuchSession, SessionHeld, safe_repr
@@ -24,6 +24,7 @@ from windlass.options.checks import no_key
 from windlass.sessions.snapshot import FORMAT as SNAPSHOT_FORMAT
 from windlass.sessions.snapshot import restore_snapshot
 from windlass.store.open import Address
+from windlass.store.trigger_rows import is_watched
 from windlass.workers.config import check_task
 from windlass.workers.drive import (
     Live,
@@ -45,7 +46,7 @@ from windlass.workers.record import (
     read_worker,
     summarize_worker,
 )
-from windlass.workers.wish import is_served, raise_worker_wish, write_end
+from windlass.workers.wish import is_served, is_woken_below, raise_worker_wish, write_end
 
 _FIRST, _LONGEST = 0.005, 0.5  # seconds between two looks at a worker of another process
 _PATIENCE: Final = 4  # looks at a run that has ended before its task is settled from the journal
@@ -171,7 +172,12 @@ class Control(msgspec.Struct, frozen=True):
             if served:
                 return False
             raise
-        self.launch(live)
+        # What a suspended worker waits for beside that which has come true is waited for further.
+        kept = keeps_waiting.set(state.status == "suspended")
+        try:
+            self.launch(live)
+        finally:
+            keeps_waiting.reset(kept)
         return self.workers.get_task(self.place.home, self.worker_id) is not None
 
     async def _is_woken(self, state: WorkerState) -> bool:
@@ -181,10 +187,11 @@ class Control(msgspec.Struct, frozen=True):
         served = await is_served(self.place.home, state.record.agent)
         if served and state.is_handed_over:
             return True
-        if not served and state.suspension_conditions is None:
-            return False
-        waiting = await self.place.home.inbox(state.key)
-        return any([item.kind == "resume" for item in waiting])
+        if served or state.suspension_conditions is not None:
+            waiting = await self.place.home.inbox(state.key)
+            if any([item.kind == "resume" for item in waiting]):
+                return True
+        return await is_woken_below(self.place.home, state.key)
 
 
 def _rests(state: WorkerState) -> bool:
@@ -532,7 +539,8 @@ async def end_worker(
         )
         redact = control.place.environment.redact
         told = [redact(entry) for entry in (*ends, *entries, stopped)]
-        await write_end(journal, record, told)
+        waits = found.suspended is not None and is_watched(found.suspended.conditions)
+        await write_end(journal, record, told, waits=waits)
     finally:
         await journal.close()
     control.scope().show(stopped)

@@ -34,7 +34,7 @@ from windlass.workers.graph import GraphRun
 from windlass.workers.live import LiveWorkers, live_workers, rebuild_live
 from windlass.workers.record import WorkerRecord, WorkerState, read_record, read_worker
 from windlass.workers.selection import Selection
-from windlass.workers.wish import can_go, is_fleet_driven, rest, tell_parent
+from windlass.workers.wish import can_go, is_fleet_driven, is_woken_below, rest, tell_parent
 
 _SETTLE_SECONDS: Final = 2.0  # for the process of a run that has ended to put the end on record
 
@@ -193,6 +193,8 @@ class WorkerAgent:
         if state.status != "suspended" or state.is_handed_over:
             return True
         if any([item.kind in WAKING for item in await store.inbox(key)]):
+            return True
+        if await is_woken_below(store, key):
             return True
         await rest(store, key, number, handed_over=False)
         return False

@@ -15,7 +15,9 @@ from windlass.fleet.workers import list_workers
 from windlass.json_types import JsonObject
 from windlass.store.base import Journal, Store
 from windlass.store.body_sessions import create_session, find_wish_above, post_item
+from windlass.store.trigger_rows import disarm_conditions
 from windlass.store.wishes import (
+    WAKING,
     Transaction,
     clear_wish,
     park_wish,
@@ -23,7 +25,7 @@ from windlass.store.wishes import (
     raise_wish,
     read_wish,
 )
-from windlass.workers.record import WorkerRecord
+from windlass.workers.record import WORKER_KEY, WorkerRecord
 
 FIRST_SECONDS: Final = 5.0  # for the process that has spawned a worker, before a fleet asks for it
 _SUFFIX: Final = ".workers"
@@ -121,10 +123,13 @@ def tell_parent(tx: Transaction, record: WorkerRecord, told: JsonObject) -> None
 
 
 async def write_end(
-    journal: Journal, record: WorkerRecord, entries: Sequence[JournalEntry]
+    journal: Journal, record: WorkerRecord, entries: Sequence[JournalEntry], *, waits: bool = False
 ) -> None:
-    """Write the end of a task: with its wish, and with what the parent is told, or not at all."""
-    if record.agent is None and record.parent is None:
+    """Write the end of a task: with its wish, and with what the parent is told, or not at all.
+
+    One that `waits` for conditions has them no more.
+    """
+    if record.agent is None and record.parent is None and not waits:
         for entry in entries:
             journal.append(entry)
         journal.flush()
@@ -132,7 +137,29 @@ async def write_end(
         return
     told = _tell(record, entries)
     key = journal.session_id
-    await journal.commit(lambda tx: end_task(tx, record, key, told), lambda _: entries)
+
+    def end(tx: Transaction) -> None:
+        end_task(tx, record, key, told)
+        if waits:
+            disarm_conditions(tx, key)
+
+    await journal.commit(end, lambda _: entries)
+
+
+async def is_woken_below(home: Store, session_id: str) -> bool:
+    """Check whether a step or a sub-agent that a session waits for is to go on."""
+    for child_id in (await home.info(session_id)).child_ids:
+        try:
+            info = await home.info(child_id)
+            if info.state != "parked" or WORKER_KEY in info.metadata:
+                continue
+            if any([item.kind in WAKING for item in await home.inbox(child_id)]):
+                return True
+        except NoSuchSession:
+            continue  # deleted meanwhile
+        if await is_woken_below(home, child_id):
+            return True
+    return False
 
 
 def _tell(record: WorkerRecord, entries: Sequence[JournalEntry]) -> JsonObject:
