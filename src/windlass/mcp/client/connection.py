@@ -24,7 +24,7 @@ from windlass.errors import ConfigError, McpError, PermissionDenied, error_text
 from windlass.json_types import JsonObject
 from windlass.mcp.client.auth import SignIn, build_auth, describe_sign_in
 from windlass.mcp.client.content import to_blocks, to_resource_blocks, to_result
-from windlass.mcp.client.http import open_http
+from windlass.mcp.client.http import describe_status, open_http
 from windlass.mcp.client.offer import (
     CallParked,
     CallSide,
@@ -196,22 +196,10 @@ class Connection:
         if isinstance(error, ConfigError):
             return error
         words = "did not answer in time" if isinstance(error, TimeoutError) else describe(error)
-        words += self._describe_status()
+        words += describe_status(self.server, self._status)
         tail = self.errors.tail
         told = f"; the end of its standard error:\n{tail}" if tail else ""
         return McpError(self.server.name, self._clean(f"it could not be started: {words}{told}"))
-
-    def _describe_status(self) -> str:
-        """Say what the last HTTP answer was, which the SDK does not tell; nothing for a good one."""
-        status = self._status
-        if status is None or status < 400:
-            return ""
-        if status in (401, 403) and self.server.auth is None:
-            return (
-                f' (HTTP {status}: it must know who asks; give the entry `auth: "oauth"`, or the '
-                "`headers` that it expects)"
-            )
-        return f" (HTTP {status})"
 
     async def _open(self, stack: AsyncExitStack) -> Client:
         server = self.server

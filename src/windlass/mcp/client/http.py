@@ -46,6 +46,18 @@ async def open_http(
         yield LimitedStream(read), write
 
 
+def describe_status(server: McpServer, status: int | None) -> str:
+    """Say what the last HTTP answer was, which the SDK does not tell; nothing for a good one."""
+    if status is None or status < 400:
+        return ""
+    if status in (401, 403) and server.auth is None:
+        return (
+            f' (HTTP {status}: it must know who asks; give the entry `auth: "oauth"`, or the '
+            "`headers` that it expects)"
+        )
+    return f" (HTTP {status})"
+
+
 async def limit_body(response: httpx2.Response) -> None:
     """Limit the size of an answer that is one body; the SDK limits the events of a stream."""
     headers = response.headers
