@@ -603,3 +603,12 @@ async def test_daemon_is_replayed_from_its_record_and_does_not_wait():
     assert done.difference is None and done.requests == 3
     with pytest.raises(w.ConfigError, match="without a program"):
         await replay_run(out.session_id, entries, run, current_environment(), plan=out._run.plan)
+
+
+async def test_wrong_time_to_stop_is_refused():
+    daemon = await w.daemon_spawn(name="d", task="Wait.", model=scripted("Ready."))
+    for timeout in (-1, "x", float("nan")):
+        with pytest.raises(w.ConfigError, match="timeout"):
+            await w.daemon_stop(daemon, timeout=timeout)
+    assert (await w.daemon_snapshot(daemon)).status != "stopped"
+    assert (await w.daemon_stop(daemon, timeout=0.5)).status == "stopped"

@@ -319,6 +319,15 @@ async def test_webhook_without_its_secret_fires_nothing(monkeypatch: pytest.Monk
     assert await send(w.webhook_app(), b"{}", sign(b"{}", secret="")) == 401
 
 
+async def test_wrong_limits_of_webhooks_and_stores_are_refused():
+    for options in ({"max_body": 0}, {"max_body": 1.5}, {"tolerance": -1}, {"tolerance": "x"}):
+        with pytest.raises(ConfigError, match=next(iter(options))):
+            w.webhook_app(**options)  # pyright: ignore[reportArgumentType]
+    assert w.webhook_app(max_body=1, tolerance=0)
+    with pytest.raises(ConfigError, match="store is an open store"):
+        await w.fire_due("sqlite:///x.db")  # pyright: ignore[reportArgumentType]
+
+
 # --------------------------------------------------------------------------- snapshots
 
 

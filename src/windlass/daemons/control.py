@@ -15,6 +15,7 @@ from windlass.errors import ConfigError, DaemonError, SessionHeld, safe_repr
 from windlass.events import JournalEntry, Noted, RunEnded, RunResumed, RunStarted
 from windlass.json_types import JsonObject, as_object
 from windlass.loop.plan import as_journaled
+from windlass.options.checks import number
 from windlass.policies.daemon.queue import DaemonState, read_state
 from windlass.policies.daemon.snapshot import list_events
 from windlass.records import Record
@@ -99,6 +100,7 @@ async def daemon_stop(
     process, else `DaemonError` is raised. Events stay in the queue; the one that was being worked on
     is the first of them.
     """
+    number(0)("timeout", timeout)
     found = await find_daemon(daemon, store, caller)
     if await _is_alive(found):
         payload = {"reason": STOP, "initiator": "operator"}

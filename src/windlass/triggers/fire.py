@@ -15,7 +15,7 @@ import msgspec
 
 from windlass import seams
 from windlass.conditions.trigger_spec import EventSpec, TimerSpec, from_stored_spec
-from windlass.errors import error_text
+from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.json_types import JsonObject, is_object
 from windlass.store.base import Store
 from windlass.store.trigger_rows import (
@@ -49,6 +49,8 @@ async def fire_due(store: Store, now: float | None = None) -> float | None:
     ```
     It may be called by any number of processes at any time.
     """
+    if not hasattr(store, "consult"):
+        raise ConfigError(f"store is an open store, such as runtime.store, not {safe_repr(store)}")
     return await _fire_for(store, store.read_clock() if now is None else now, None)
 
 

@@ -21,6 +21,7 @@ from windlass import seams
 from windlass.conditions.trigger_spec import WebhookSpec, from_stored_spec
 from windlass.engine.ownership import SessionScope
 from windlass.json_types import JsonObject, is_list
+from windlass.options.checks import number
 from windlass.store.base import Store
 from windlass.store.open import Address
 from windlass.store.trigger_rows import TriggerRow, claim_trigger, load_triggers, read_trigger
@@ -130,6 +131,8 @@ def webhook_app(
     on triggers. Bodies above `max_body` bytes, and signed times more than `tolerance` seconds away,
     are refused.
     """
+    number(1, whole=True)("max_body", max_body)
+    number(0)("tolerance", tolerance)
     return WebhookApp(store, max_body, tolerance)
 
 
