@@ -47,22 +47,19 @@ def create_session(
     hash_ = written.chain_hash(written.genesis(session_id), 0, at, payload)
     packed = written.encode_value(metadata, "metadata").decode() if metadata else None
     if tx.dialect == "sqlite":
-        known = tx.keep(f"SELECT 1 FROM windlass_sessions WHERE id = ? {_OWN}", (session_id,))
-        if known.fetchone() is not None:
-            return False
-        row = tx.keep(f"SELECT coalesce(max(key), 0) + 1 FROM windlass_rows {_OWN}").fetchone()
-        assert row is not None
-        key = row[0]
         found = tx.keep(
             "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
             " parent_id, root_id, metadata, last_key)"
-            f" VALUES (?, 1, 1, 1, ?, ?, ?, ?, ?, ?, ?) RETURNING sid {_OWN}",
-            (session_id, hash_, at, at, parent_id, root_id, packed, key),
+            " VALUES (?, 1, 1, 1, ?, ?, ?, ?, ?, ?,"
+            " (SELECT coalesce(max(key), 0) + 1 FROM windlass_rows))"
+            f" ON CONFLICT (id) DO NOTHING RETURNING last_key, sid {_OWN}",
+            (session_id, hash_, at, at, parent_id, root_id, packed),
         ).fetchone()
-        assert found is not None
+        if found is None:
+            return False
         tx.keep(
             f"INSERT INTO windlass_rows VALUES (?, ?, 0, 0, 0, ?, ?, NULL, ?) {_OWN}",
-            (key, found[0], at, payload, hash_),
+            (*found, at, payload, hash_),
         )
         return True
     found = tx.keep(

@@ -58,7 +58,8 @@ def fill(
     for line in lines:
         line.fresh.clear()
     try:
-        _append_rows(connection, [(line, line.backlog) for line in together])
+        if together:
+            _append_rows(connection, [(line, line.backlog) for line in together])
     except (sqlite3.IntegrityError, SecondResult) as error:
         raise Redo from error
     for line in alone:
@@ -153,27 +154,38 @@ def _check_results(line: Line, calls: Sequence[str]) -> None:
 
 
 def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> None:
-    """Write one session on its own: its rows and bodies, in order."""
+    """Write one session on its own: its rows and bodies, in order.
+
+    Rows before a body of Windlass itself, which does not read them, are written together with those behind it.
+    """
     standing = line.stands
     where = (line.sid, line.epoch, standing[0], standing[2])
     row = connection.execute(_STANDS, where).fetchone()
     if row is None:
         raise stale(line)
+    appends: list[Append] = []
     try:
         for job in line.backlog:
             if isinstance(job, Commit):
-                appends = _run_body(connection, guard, line, job)
+                if appends and not getattr(job.body, "on_snapshot", False):
+                    _append(connection, line, appends)
+                    appends = []
+                appends += _run_body(connection, guard, line, job)
             else:
-                appends = [job]
-            if appends:
-                try:
-                    _append_rows(connection, [(line, appends)])
-                except Redo:
-                    raise stale(line) from None
-                line.stands = line.next
+                appends.append(job)
+        if appends:
+            _append(connection, line, appends)
         line.next = line.stands
     finally:
         line.stands = standing
+
+
+def _append(connection: sqlite3.Connection, line: Line, appends: list[Append]) -> None:
+    try:
+        _append_rows(connection, [(line, appends)])
+    except Redo:
+        raise stale(line) from None
+    line.stands = line.next
 
 
 def _run_body(

@@ -195,4 +195,4 @@ class Forget:
 
 
 Job: TypeAlias = Append | Commit | Call | Again | Forget | None  # None: stop
-Jobs: TypeAlias = Job | list[Append]
+Jobs: TypeAlias = Job | list[Append | Commit]

@@ -156,9 +156,8 @@ class HandedJournal:
         pending = self._close_row()
         finished: asyncio.Future[T] = self._loop.create_future()
         job = Commit(pending, body, record, finished, len(self.entries))
-        self._outbox.send()  # what came first goes first
         self._commits.append(job)
-        self._store.put(job)
+        self._outbox.send(job)  # what came first goes first
         try:
             return await asyncio.shield(finished)
         except asyncio.CancelledError:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from windlass.errors import StoreError
-from windlass.store.threaded.jobs import Append, Jobs
+from windlass.store.threaded.jobs import Append, Commit, Jobs
 
 GATHER_SECONDS = 0.01  # no more than a commit takes
 
@@ -22,7 +22,7 @@ class Outbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, put: Callable[[Jobs], None]) -> None:
         self._loop, self._put = loop, put
-        self._rows: list[Append] = []
+        self._rows: list[Append | Commit] = []
         self._going: asyncio.Handle | None = None
         self._hurried = False
 
@@ -39,18 +39,20 @@ class Outbox:
             self._stay()
             self._going = self._loop.call_soon(self.send)
 
-    def send(self) -> None:
-        """Send everything to the writer now."""
+    def send(self, last: Commit | None = None) -> None:
+        """Send everything to the writer now, and a commit behind it, in one go: each wakes a thread."""
         self._stay()
         self._hurried = False
         rows, self._rows = self._rows, []
-        if not rows:
+        if not rows and last is None:
             return
         try:
-            self._put(rows)
+            self._put(rows if last is None else [*rows, last])
         except StoreError as error:  # closed meanwhile: waiters must be told
             for line in dict.fromkeys(row.line for row in rows):
                 line.owner.on_settled(line.done, error, True)
+            if last is not None:
+                raise
 
     def _stay(self) -> None:
         if self._going is not None:
