@@ -31,7 +31,11 @@ CONTEXT = names_in(
 )
 #: What decides what an agent may do.
 AUTHORITY = names_in(
-    "policies.permissions", "policies.approval", "policies.taint", "policies.preview", "toolbox"
+    "policies.authority.permissions",
+    "policies.authority.approval",
+    "policies.taint",
+    "policies.preview",
+    "toolbox",
 )
 #: What decides whether a run goes on, and how its calls run.
 JUDGEMENT = (

@@ -164,9 +164,9 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     # first of those that decide: nothing overrules a budget
     Feature("policies.budget", _limits_spending, only_with=("budget", "token_budget")),
     # before all who look at a call: what the lists deny need not be asked about
-    Feature("policies.permissions"),
-    Feature("policies.approval"),
-    Feature("policies.tool_approval", _requires_approval),
+    Feature("policies.authority.permissions"),
+    Feature("policies.authority.approval"),
+    Feature("policies.authority.tool_approval", _requires_approval),
     Feature("policies.taint", _needs_flow_control),
     # before all who look at a reply: nothing of one that suspends the run is judged or dispatched
     Feature("policies.resumption", _may_suspend, is_shared=True),

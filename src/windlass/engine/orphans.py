@@ -28,9 +28,9 @@ from windlass.store.base import Store
 UNDER: Final = "under"  # in a run's metadata: the rules of the session that it works for
 
 _BUILDERS: Final = {
-    "ceiling": ("windlass.policies.permissions", "rebuild_ceiling"),
-    "permissions": ("windlass.policies.permissions", "rebuild_permissions"),
-    "approval": ("windlass.policies.approval", "rebuild_approval"),
+    "ceiling": ("windlass.policies.authority.permissions", "rebuild_ceiling"),
+    "permissions": ("windlass.policies.authority.permissions", "rebuild_permissions"),
+    "approval": ("windlass.policies.authority.approval", "rebuild_approval"),
 }
 
 

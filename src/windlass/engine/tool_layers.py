@@ -18,9 +18,9 @@ from windlass.loop.sinks import Watcher
 from windlass.observe.tool_sinks import Receipts, watcher_of
 from windlass.options.checks import boolean, function, number
 from windlass.options.group import Check, Flag, Option, OptionGroup, Values
+from windlass.policies.authority.consent import Consent
 from windlass.policies.build import BuildContext, Policies
 from windlass.policies.call_limit import CallLimit
-from windlass.policies.consent import Consent
 from windlass.tools.middleware.layers import (
     WithConsent,
     WithDryRun,

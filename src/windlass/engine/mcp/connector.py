@@ -18,7 +18,7 @@ from windlass.mcp.client.servers import McpServer
 from windlass.mcp.client.tools import build_tools
 from windlass.options.group import Values
 from windlass.options.index import GROUPS
-from windlass.policies.approval import ApprovalOptions
+from windlass.policies.authority.approval import ApprovalOptions
 from windlass.policies.mcp.options import McpOptions
 from windlass.policies.mcp.policy import McpServers
 from windlass.policies.preview.mode import as_begun

@@ -20,7 +20,7 @@ from windlass.mcp.client.call_side import McpHost
 from windlass.mcp.client.pool import Connected
 from windlass.mcp.client.tools import DIGEST, SERVER, find_vanished
 from windlass.messages import ToolCall, ToolResult
-from windlass.policies.approval import ask_host
+from windlass.policies.authority.approval import ask_host
 
 if TYPE_CHECKING:
     from windlass.mcp.client.connection import Connection

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from windlass.loop.policy import Policy
-from windlass.policies.approval import Approval
-from windlass.policies.consent import Consent
-from windlass.policies.permissions import PermissionCheck
+from windlass.policies.authority.approval import Approval
+from windlass.policies.authority.consent import Consent
+from windlass.policies.authority.permissions import PermissionCheck
 from windlass.policies.preview.policy import Beforehand, ByPlan, PlanPins, PlanRef, Preview
 from windlass.policies.taint.policy import FlowControl
 from windlass.tools.middleware.agent import delegates

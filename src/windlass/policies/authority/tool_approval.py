@@ -17,7 +17,7 @@ from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused
 from windlass.messages import ToolCall
-from windlass.policies.approval import ApprovalOptions, ask_host
+from windlass.policies.authority.approval import ApprovalOptions, ask_host
 from windlass.policies.build import BuildContext, Policies
 from windlass.tools.handlers import own, takes_context
 from windlass.tools.result import not_permitted
