@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import EllipsisType
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
@@ -22,6 +23,8 @@ EVERYBODY = "*"
 SESSION_GRANT = "agent_session."  # what grants of other people's sessions begin with
 TOOL_GRANT = "tool."  # a Runtime's own tool `add` is granted as `tool.add`
 _GRANT = r"!?[\w*?\[\]-]+\.[\w*?\[\]-]+|!?\*"
+# Few grants are asked about few actions, again at each call.
+_covers: Final = lru_cache(maxsize=1024)(like)
 Resolver: TypeAlias = Callable[[Caller], Iterable[str]]
 
 
@@ -150,9 +153,9 @@ class Roles:
         for role in (EVERYBODY, *roles):
             for pattern in self._grants.get(role, ()):
                 if pattern.startswith("!"):
-                    if like(pattern[1:], action):
+                    if _covers(pattern[1:], action):
                         return f"role {role!r} forbids {action}"
-                elif not allowed and like(pattern, action):
+                elif not allowed and _covers(pattern, action):
                     allowed = True
         if allowed:
             return None
@@ -174,7 +177,7 @@ class Roles:
         if self._grants is None or self.refusal(caller, name) is not None:
             return False
         return any(
-            pattern.startswith(SESSION_GRANT) and like(pattern, name)
+            pattern.startswith(SESSION_GRANT) and _covers(pattern, name)
             for role in (EVERYBODY, *self.of(caller))
             for pattern in self._grants.get(role, ())
         ) or any("*" in self._grants.get(role, ()) for role in self.of(caller) if role != EVERYBODY)

@@ -269,15 +269,14 @@ async def query(store: Store, **which: Unpack[Which]) -> list[AuditRow]:
 
 def _render_change(change: Change, redactor: Redactor | None) -> JsonObject:
     plan, before, after = change.plan, change.before, change.after
+    old, new = before or plan.blank, after or plan.blank
     diff: JsonObject = {}
     for name in plan.names:
-        old = None if before is None else before[name]
-        new = None if after is None else after[name]
-        if old != new:
+        if old[name] != new[name]:
             if name in plan.private:
                 diff[name] = "private"
             else:
-                diff[name] = [_value(old, redactor), _value(new, redactor)]
+                diff[name] = [_value(old[name], redactor), _value(new[name], redactor)]
     return {
         "resource": plan.name,
         "id": change.id,

@@ -33,7 +33,7 @@ from windlass.resources.verbs import Verb, verbs_of
 from windlass.tools.middleware.preview import Rehearsal
 from windlass.tools.render import to_text
 from windlass.tools.result import refusal
-from windlass.tools.tool import Tool, ToolContext
+from windlass.tools.tool import Parked, Tool, ToolContext
 
 R = TypeVar("R", bound=Resource)
 C = TypeVar("C", bound=type[Resource])
@@ -137,6 +137,11 @@ class ResourceTool(Tool):
         if self.verb.method is None and self.verb.name in _COPIES:
             return self.handler(arguments, ctx)
         return super()._invoke(arguments, ctx)
+
+    def _finish(self, value: Any) -> ToolResult | Parked:
+        if type(value) is ToolResult and not self.verb.reads:
+            return value  # as it is on record
+        return super()._finish(value)
 
     async def rehearse(
         self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]

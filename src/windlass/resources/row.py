@@ -109,6 +109,7 @@ class ResourcePlan:
         self.fields = _fields(cls)
         self.by_name = {one.name: one for one in self.fields}
         self.names = tuple(self.by_name)
+        self.blank: Plain = dict.fromkeys(self.names)
         self._ways = tuple([(one.name, one.to_db, one.from_db) for one in self.fields])
         self._from_db = tuple([(one.name, one.from_db) for one in self.fields if one.from_db])
         self.id = _id_field(self.by_name, self.label)
