@@ -71,6 +71,9 @@ def _edits(
             text = source.data[one.start : one.end].decode(errors="surrogateescape")
             if not text.isprintable() or len(text) < 4 or source.data.count(text.encode()) != 1:
                 continue
+            # The grammar of C cannot parse a blank after a macro without a value, before `#endif`.
+            if one.node.type == "preproc_def" and one.node.child_by_field_name("value") is None:
+                continue
             yield (
                 "patch",
                 str(one),
