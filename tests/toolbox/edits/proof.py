@@ -156,7 +156,7 @@ def _print(
     print(f"{total.counts['files beyond ASCII']} have text beyond ASCII.")
     print(f"Versions: {', '.join(f'{one} {version(one)}' for one in packages)}.\n")
     print(
-        "Each edit is at a random node. It counts only if the file has no more syntax errors afterwards, "
+        "Each edit is at a random node. It counts only if the file has no more syntax errors afterwards,"
     )
     print(
         "every byte outside the named span is as it was, and the recorded answer of the edit restores the"
