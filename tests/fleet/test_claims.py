@@ -10,10 +10,11 @@ import pytest
 import windlass as w
 from windlass import seams
 from windlass.fleet.driver import MAX_TRIES, Driver
+from windlass.fleet.engine import SeenWish
 from windlass.fleet.limits import NO_LIMITS
 from windlass.fleet.workers import beat, new_worker
 from windlass.runtime.runtime import Runtime
-from windlass.store.wishes import begin_drive, raise_wish, read_wish
+from windlass.store.wishes import begin_drive, postpone_wish, raise_wish, read_wish
 from windlass.testing import scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
@@ -102,6 +103,23 @@ async def test_session_that_was_woken_meanwhile_is_driven_by_its_new_wish(url):
         assert (await handle.result(timeout=30)).output == "done"
         wish = await read(runtime, session)
         assert (wish.number, wish.is_wanted) == (2, False)
+
+
+async def test_wish_that_was_seen_before_it_changed_is_read_again(url):
+    async with Runtime(store=url, environ={}) as runtime:
+        handle = await runtime.submit("writer", "go")
+        session = handle.session_id
+        seen = SeenWish(await read(runtime, session), 1)
+        later = seams.now() + 60.0
+        await runtime.store.commit(lambda tx: postpone_wish(tx, session, 1, later))
+        model = scripted("done")
+        await build_driver(runtime, model).drive(session, seen)
+        assert len(model.requests) == 0 and (await read(runtime, session)).due == later
+        await runtime.store.commit(lambda tx: raise_wish(tx, session))
+        await build_driver(runtime, model).drive(session, seen)
+        assert (await handle.result(timeout=30)).output == "done"
+        wish = await read(runtime, session)
+        assert (wish.number, wish.is_wanted, len(model.requests)) == (2, False, 1)
 
 
 async def test_of_two_workers_at_once_one_drives(url):

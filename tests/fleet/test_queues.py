@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from windlass import seams
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, StoreError
 from windlass.fleet.engines import ENGINES, build_engine, check_engine
 from windlass.fleet.pgqueuer import PgQueuerFleet
-from windlass.fleet.procrastinate import TASK, ProcrastinateFleet, shorten
+from windlass.fleet.procrastinate import ProcrastinateFleet, shorten
+from windlass.fleet.procrastinate_jobs import TASK, exchange_jobs
 from windlass.fleet.sweep import claim_sweep, plan_sweep
 from windlass.store.body_sessions import create_session
 from windlass.store.memory import MemoryStore
@@ -167,6 +168,81 @@ async def test_stalled_job_is_renewed_and_its_first_worker_cannot_end_the_new_on
     await engine.sweep_jobs()
     assert await store.consult(read) == [(number, status, task)]
     await store.aclose()
+
+
+async def register(store):
+    def body(tx):
+        return tx.keep("SELECT worker_id FROM procrastinate_register_worker_v1()").fetchone()[0]
+
+    return await store.commit(body)
+
+
+@needs_postgres
+async def test_statement_that_ends_a_job_takes_the_next_one_of_its_session_and_reads_its_wish():
+    store = PostgresStore(shared_server().schema())
+    engine = ProcrastinateFleet(store, None, LEASE)
+    await engine.prepare()
+    for name, priority in (("s", 0), ("urgent", 5)):
+        await submit(store, name, priority=priority)
+        await engine.wake(name, queue=QUEUE, priority=priority)
+    worker = await register(store)
+    urgent, first = await exchange_jobs(store, worker, [QUEUE], [], 5)
+    assert (urgent.session, first.session) == ("urgent", "s")
+    assert (first.seen.wish.number, first.seen.entries) == (1, 1)
+    await store.commit(lambda tx: raise_wish(tx, "s", due=1.0))
+    await engine.wake("s", queue=QUEUE)
+    assert await exchange_jobs(store, worker, [QUEUE], [], 5) == []  # its session is under way
+    assert await exchange_jobs(store, worker, ["other"], [urgent.number], 5) == []
+    (second,) = await exchange_jobs(store, worker, [QUEUE], [first.number], 5)
+    assert (second.session, second.seen.wish.number) == ("s", 2)
+    assert await exchange_jobs(store, worker + 1, [QUEUE], [second.number], 5) == []
+    assert await count_jobs(engine) == 1  # the job of another worker is not ended
+    await store.aclose()
+
+
+class Unanswered:
+    """A store whose server does not answer the first time."""
+
+    def __init__(self, store):
+        self._store = store
+
+    async def commit(self, body):
+        await self._store.commit(body)
+        return await self._store.commit(body)
+
+
+@needs_postgres
+async def test_jobs_that_were_taken_without_an_answer_are_renewed():
+    store = PostgresStore(shared_server().schema())
+    engine = ProcrastinateFleet(store, None, LEASE)
+    await engine.prepare()
+    await submit(store, "s")
+    await engine.wake("s", queue=QUEUE)
+    worker = await register(store)
+    with pytest.raises(StoreError, match="did not say"):
+        await exchange_jobs(Unanswered(store), worker, [QUEUE], [], 5)
+    assert await exchange_jobs(store, worker, [QUEUE], [], 5) == []
+    await store.commit(
+        lambda tx: tx.keep("SELECT procrastinate_unregister_worker_v1(?::bigint)", (worker,))
+    )
+    await engine.sweep_jobs()
+    (again,) = await exchange_jobs(store, await register(store), [QUEUE], [], 5)
+    assert again.session == "s"
+    await store.aclose()
+
+
+async def test_more_jobs_than_slots_are_all_driven(queue):
+    drives = Drives(queue.store)
+    for n in range(40):
+        await submit(queue.store, f"s{n}")
+        await queue.wake(f"s{n}", queue=QUEUE)
+    task = asyncio.create_task(queue.serve(drives.drive, queues=[QUEUE], slots=8))
+    await drives.wait_for(40)
+    await queue.stop(30.0)
+    await task
+    assert sorted(drives.order) == sorted(f"s{n}" for n in range(40))
+    assert drives.most_at_once <= 8
+    assert await count_jobs(queue) == 0
 
 
 async def test_one_worker_of_a_fleet_sweeps_at_a_time():

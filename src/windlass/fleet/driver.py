@@ -217,8 +217,6 @@ class Driver:
         wish: Wish,
         state: Standing,
         entries: list[JournalEntry],
-        *,
-        may_claim: bool = True,
     ) -> bool:
         """Begin, run or resume, and settle; True if there is more to do at once."""
         # A run that its process took with it is counted by its own journal, which knows progress.
@@ -229,7 +227,7 @@ class Driver:
             await self._give_up(wish)
             return False
         ending = EndOfDrive(wish, self._worker)
-        if may_claim and self._may_claim(agent, wish):
+        if self._may_claim(agent, wish):
             ending.claim = build_claim(
                 wish, self._worker, tries, self._store.read_clock(), exclusive=self._exclusive
             )
@@ -242,8 +240,8 @@ class Driver:
         try:
             work = self._run(agent, wish, state, entries)
             result = await self._within_limits(wish, work)
-        except ClaimRefused:  # why, is found by a transaction of its own
-            return await self._drive_once(agent, wish, state, entries, may_claim=False)
+        except ClaimRefused:  # it has changed, and is read again
+            return True
         except Exception as error:
             failure = error
         finally:
