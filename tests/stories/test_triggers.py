@@ -366,3 +366,38 @@ async def test_snapshot_whose_loading_was_killed_is_loaded_whole(tmp_path: Path)
         await w.agent_session_open("s", metadata={"mine": True})
         assert await w.load_snapshot(path) == "s"
         assert len(await runtime.store.read("s")) == 1  # the store is the truth
+
+
+@pytest.mark.parametrize("form", ["sub_agent", "node"])
+async def test_snapshot_has_the_sub_agents_and_nodes_that_wait(form: str, tmp_path: Path):
+    asked = call("agent_await_resumption", reason="the build", conditions={"on_event": "built"})
+    counted: list[str] = []
+
+    @w.tool
+    async def build() -> str:
+        """Build."""
+        counted.append("built")
+        return "begun"
+
+    model = scripted(call("build"), asked, "It is built.")
+    inner = w.Agent(model, name="inner", tools=[build], await_resumption=True)
+    outer_model = scripted(call("inner", task="Build."), "Done.")
+    runner: w.Agent[None, str] | w.WorkflowGraph
+    if form == "sub_agent":
+        runner = w.Agent(outer_model, name="outer", tools=[inner.as_tool()])
+    else:
+        nodes = {"inner": {"agent": inner}, "end": {"mode": "llm", "model": scripted("Done.")}}
+        edges = [{"from": "inner", "to": "end"}]
+        runner = w.workflow_graph({"name": "g", "nodes": nodes, "edges": edges})
+    async with w.Runtime(store="memory:") as runtime:
+        assert (await runner.run("go", session_id="s")).status == "suspended"
+        path = await w.save_snapshot("s", tmp_path / "s.json")
+        known = {info.id for info in await runtime.store.sessions()}
+    async with w.Runtime(store=tmp_path / "other.db") as runtime:
+        assert await w.load_snapshot(path) == "s" == await w.load_snapshot(path)
+        assert {info.id for info in await runtime.store.sessions()} == known
+        [waits] = await w.trigger_list()
+        assert waits.spec["name"] == "built" and waits.id.startswith("resume:on_event:s.")
+        await w.publish_event("built")
+        done = await runner.resume("s")
+        assert (done.status, done.output, counted) == ("done", "Done.", ["built"])

@@ -25,13 +25,20 @@ from windlass.json_types import JsonObject
 from windlass.loop.resume import standing
 from windlass.store import codec
 from windlass.store.armed_conditions import build_arming
-from windlass.store.base import Store
+from windlass.store.base import Journal, Store
 from windlass.store.open import Address
 from windlass.store.wishes import Transaction
 
 FORMAT: Final = "windlass-worker-1"
 FOLDER: Final = Path(".windlass") / "workers"
 _LARGEST: Final = 256_000_000
+
+
+class _Below(msgspec.Struct, frozen=True):
+    """A session below that of a snapshot: a sub-agent, a step, or a worker."""
+
+    session_id: str
+    entries: msgspec.Raw
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +50,7 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None
     suspension: JsonObject | None
     entries: msgspec.Raw
+    below: list[_Below] = []  # parents first
 
 
 async def save_snapshot(
@@ -52,7 +60,9 @@ async def save_snapshot(
     store: Address | None = None,
     caller: Caller | None = None,
 ) -> Path:
-    """Write a session to a file; return its path, `.windlass/workers/worker_….json` by default.
+    """Write a session and those below it to a file; return its path.
+
+    By default it is `.windlass/workers/worker_….json`.
 
     ```python
     out = await w.agent_loop("go", session_id="s1", …)
@@ -73,6 +83,7 @@ async def save_snapshot(
         status=None if ended is None else ended.status,
         suspension=None if parked is None else _describe(parked),
         entries=msgspec.Raw(codec.encode(entries, key)),
+        below=await _read_below(scope.home, key),
     )
     place = FOLDER / f"worker_{key}.json" if path is None else Path(path)
     await asyncio.to_thread(_write, place, msgspec.json.encode(document))
@@ -98,26 +109,63 @@ async def restore_snapshot(data: bytes, home: Store, name: str) -> str:
     if document.format != FORMAT:
         raise ConfigError(f"{safe_repr(name)} has the format {safe_repr(document.format)}")
     session_id = check_identifier(document.session_id, "session_id")
-    entries = codec.decode(bytes(document.entries), session_id, 0)
+    sessions = {session_id: document.entries} | {
+        check_identifier(one.session_id, "session_id"): one.entries for one in document.below
+    }
+    found = {key: codec.decode(bytes(packed), key, 0) for key, packed in sessions.items()}
+    openings = {key: _read_opening(entries, name) for key, entries in found.items()}
+    foreign = [key for key in found if key != session_id and not key.startswith(f"{session_id}.")]
+    if foreign:
+        raise ConfigError(f"{safe_repr(name)} holds {foreign[0]!r}, which is not of its session")
+    if not await _may_restore(home, session_id, openings[session_id]):
+        return session_id
+    journals: list[Journal] = []
+    try:
+        for key, opened in openings.items():
+            if key == session_id or await _may_restore(home, key, opened):
+                above = None if key == session_id else opened.parent_id
+                journals.append(await home.open(key, metadata=opened.metadata, parent_id=above))
+        # The session itself is the last: if this process is killed before, it is loaded again.
+        for journal in reversed(journals):
+            if len(journal.entries) == 1:
+                entries = found[journal.session_id]
+                body = _build_arming(journal.session_id, document, entries)
+                await journal.commit(body, lambda _, entries=entries: entries[1:])
+    finally:
+        for journal in journals:
+            await journal.close()
+    return session_id
+
+
+def _read_opening(entries: list[JournalEntry], name: str) -> SessionOpened:
     opened = entries[0] if entries else None
     if not isinstance(opened, SessionOpened):
         raise ConfigError(f"{safe_repr(name)} holds no session")
+    return opened
+
+
+async def _may_restore(home: Store, key: str, opened: SessionOpened) -> bool:
+    """Check whether the store lacks a session, or has of it what a killed process left."""
     try:
-        known = await home.info(session_id)
+        known = await home.info(key)
     except NoSuchSession:
-        pass
-    else:
-        # One with nothing else in it was killed between its opening and its entries.
-        if known.entries > 1 or known.metadata != (opened.metadata or {}):
-            return session_id
-    journal = await home.open(session_id, metadata=opened.metadata)
-    try:
-        if len(journal.entries) == 1:
-            body = _build_arming(session_id, document, entries)
-            await journal.commit(body, lambda _: entries[1:])
-    finally:
-        await journal.close()
-    return session_id
+        return True
+    return known.entries == 1 and known.metadata == (opened.metadata or {})
+
+
+async def _read_below(home: Store, key: str) -> list[_Below]:
+    """Read the sessions that were begun for calls of a session, and those below them."""
+    found: list[_Below] = []
+    for child_id in (await home.info(key)).child_ids:
+        if not child_id.startswith(f"{key}."):
+            continue  # a fork
+        try:
+            entries = await home.read(child_id)
+            found.append(_Below(child_id, msgspec.Raw(codec.encode(entries, child_id))))
+            found += await _read_below(home, child_id)
+        except NoSuchSession:
+            continue  # deleted meanwhile
+    return found
 
 
 def _build_arming(
