@@ -6,11 +6,17 @@ here do parallel calls arrive apart.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from windlass.errors import BadRequest, ConfigError, ConnectionFailed, ContextOverflow, nearest
+from windlass.errors import (
+    BadRequest,
+    ConfigError,
+    ConnectionFailed,
+    ContextOverflow,
+    ModelError,
+    nearest,
+)
 from windlass.json_types import JsonObject
 from windlass.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolSpec
 from windlass.models.base import Completion, Emit, Frame, Request, Response, Settings
@@ -80,8 +86,11 @@ class OllamaChat(HttpModel):
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Call the server; errors get a hint for its owner."""
-        with _hints(self.name):
+        try:
             return await super().respond(request, emit)
+        except ModelError as error:
+            _add_hint(error, self.name)
+            raise
 
     async def complete(self, completion: Completion, emit: Emit) -> Response | None:
         """Continue a text, or fill a gap in it; None where the model has no template for a gap."""
@@ -93,12 +102,10 @@ class OllamaChat(HttpModel):
         decoder.streamed = settings.stream
         at = self.url.replace("/api/chat", "/api/generate")
         try:
-            with _hints(self.name):
-                return await self._exchange(
-                    settings, [self._completion_body(completion)], decoder, at
-                )
-        except BadRequest as error:
-            if "does not support insert" in str(error):
+            return await self._exchange(settings, [self._completion_body(completion)], decoder, at)
+        except ModelError as error:
+            _add_hint(error, self.name)
+            if isinstance(error, BadRequest) and "does not support insert" in str(error):
                 return None
             raise
 
@@ -213,23 +220,18 @@ class OllamaChat(HttpModel):
         return [out]
 
 
-@contextmanager
-def _hints(name: str) -> Generator[None]:
+def _add_hint(error: ModelError, name: str) -> None:
     """Add to an error what the owner of the server can do about it."""
-    try:
-        yield
-    except (BadRequest, ConnectionFailed, ContextOverflow) as error:
-        match error:
-            case ConnectionFailed():
-                hint = "is Ollama running there (`ollama serve`)?"
-            case ContextOverflow():
-                hint = "ollama={'num_ctx': …} makes room"
-            case BadRequest(http_status=404):
-                hint = f"`ollama pull {name}` fetches a model"
-            case _:
-                raise
-        error.args = (f"{error}; {hint}",)
-        raise
+    match error:
+        case ConnectionFailed():
+            hint = "is Ollama running there (`ollama serve`)?"
+        case ContextOverflow():
+            hint = "ollama={'num_ctx': …} makes room"
+        case BadRequest(http_status=404):
+            hint = f"`ollama pull {name}` fetches a model"
+        case _:
+            return
+    error.args = (f"{error}; {hint}",)
 
 
 def _sorted_out(extra: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
