@@ -220,13 +220,13 @@ async def _find_in_file(path: str, place: SessionScope, caller: Caller | None) -
     """
     try:
         data = await asyncio.to_thread(read_regular, path, LARGEST_EXPORT)
-        given: object = msgspec.json.decode(data)
+        found: object = msgspec.json.decode(data)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is no snapshot of a worker: {error}") from None
-    if not is_mapping(given) or given.get("format") != SNAPSHOT_FORMAT:
-        return id_of(given)
+    if not is_mapping(found) or found.get("format") != SNAPSHOT_FORMAT:
+        return id_of(found)
     if not is_host(caller):
-        return id_of({"id": given.get("session_id")})
+        return id_of({"id": found.get("session_id")})
     key = await restore_snapshot(data, place.home, path)
     record = read_record(await place.home.info(key))
     return key if record is None else record.id

@@ -155,10 +155,6 @@ async def spawn(
     if live.agent is None and live.parent is not None:
         named = await find_agent_above(home, live.parent.session_id)
     record = place_in_fleet(_bind(scope, record), live, chosen, environment, named)
-    owner = owner_metadata(caller)
-    if live.parent is not None:
-        known = owner_of(live.parent.journal.entries)
-        owner = None if known == HOST else with_owner(known)
     left = False
     try:
         # the call of the tool runs again after a crash, or when it is woken
@@ -168,7 +164,7 @@ async def spawn(
             live_workers(environment).forget(home, worker_id)
             return await build_worker(home, state)
     except NoSuchSession:
-        metadata = environment.redact(to_metadata(record, owner))
+        metadata = environment.redact(to_metadata(record, _describe_owner(live, caller)))
         left = await _create(home, record, metadata, live, parent)
     seams.point("worker.recorded")
     workers = live_workers(environment)
@@ -180,6 +176,14 @@ async def spawn(
     if state.status == "suspended" and state.is_handed_over:  # it goes on, here or in the fleet
         return msgspec.structs.replace(found, status="running", suspension=None)
     return found
+
+
+def _describe_owner(live: Live, caller: Caller | None) -> JsonObject | None:
+    """Return the metadata of who owns the worker: the owner of its parent's session, or the caller."""
+    if live.parent is None:
+        return owner_metadata(caller)
+    known = owner_of(live.parent.journal.entries)
+    return None if known == HOST else with_owner(known)
 
 
 def _put_graph(record: WorkerRecord, given: object) -> WorkerRecord:
