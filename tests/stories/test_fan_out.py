@@ -124,6 +124,30 @@ async def test_children_of_a_tool_have_the_rules_and_the_budget_of_its_run():
     assert out.usage.total_tokens > out.own_usage.total_tokens
 
 
+@pytest.mark.parametrize("given_to", ["fan_out", "agent"])
+async def test_tasks_of_a_tenant_are_charged_to_its_budget(own_world: w.Runtime, given_to: str):
+    async def spend(tenant: str) -> list[str]:
+        caller = w.Caller("ann", tenant=tenant)
+        model = scripted("a", "b", "c", usage={"input_tokens": 10, "output_tokens": 5})
+        agent = w.Agent(model, max_tokens=5)
+        if given_to == "agent":
+            out = await w.fan_out(agent.with_(caller=caller), ["a", "b", "c"], limit=1)
+        else:
+            out = await w.fan_out(agent, ["a", "b", "c"], limit=1, caller=caller)
+        return [one.status for one in out.results if one is not None]
+
+    served = w.Agent(scripted("ready"), name="served")
+    limits = {"budgets": {"acme": {"tokens": 30, "per": "ever"}}}
+    serving = asyncio.create_task(own_world.serve(served, limits=limits))
+    handle = await own_world.submit("served", "go")
+    await handle.result(timeout=30)  # the worker is at work
+    assert await spend("acme") == ["done", "done", "budget_exhausted"]
+    assert await spend("other") == ["done", "done", "done"]
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
 async def test_price_that_is_not_known_is_one_error():
     agent = w.Agent(Unpriced())
     with pytest.raises(w.ConfigError, match="price"):

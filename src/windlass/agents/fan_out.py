@@ -13,7 +13,6 @@ from windlass.agents.agent import Agent
 from windlass.agents.run_arguments import RunArguments
 from windlass.agents.subagent import name_child, run_child
 from windlass.engine.driver import conduct
-from windlass.engine.environment import current_environment
 from windlass.engine.limit_options import LimitOptions, check_budget
 from windlass.engine.ownership import find_session
 from windlass.engine.results import AgentResult
@@ -143,11 +142,8 @@ async def fan_out(
     limits = check_budget("budget", LimitOptions.read(every).budget) or NO_LIMITS
     session_id = RunOptions.read(every).session_id
     given = {name: value for name, value in every.items() if name not in _OF_ALL_TOGETHER}
-    agent.arguments_for(deps, given)  # a wrong option is an error before anything runs
-    above = current_environment().ledger_for(RunOptions.read(every).caller)
-    if parent is not None and isinstance(parent.scope, Run):
-        above = parent.scope.ledger
-    books = Ledger(limits, above)
+    asked = agent.arguments_for(deps, given)  # a wrong option is an error before anything runs
+    books = Ledger(limits, _find_ledger(asked, parent))
     if parent is not None:
         begin = await _under_parent(agent, checked, parent, books, given)
     else:
@@ -169,6 +165,14 @@ async def fan_out(
     if all([isinstance(end, ConfigError) for end in ends]):
         raise cast("ConfigError", ends[0])
     return FanOutResult(checked, ends)
+
+
+def _find_ledger(asked: RunArguments, parent: ToolContext[Any] | None) -> Ledger:
+    """Return the ledger above all tasks: the tool's run, or what holds for the caller."""
+    if parent is not None and isinstance(parent.scope, Run):
+        return parent.scope.ledger
+    caller = asked.caller if parent is None else parent.caller
+    return asked.runtime.ledger_for(caller)
 
 
 _Begin = Callable[[int, str], Awaitable[AgentResult[Any]]]
