@@ -8,6 +8,7 @@ import pytest
 
 import windlass as w
 from tests.stories.helpers import written
+from tests.stories.policies import named
 from windlass.events import IterationStart, ToolCallAudit
 from windlass.policies.simulated_user import read_decisions
 from windlass.simulated_users.conversation import list_statements
@@ -347,6 +348,23 @@ async def test_users_converse_needs_a_first_word_and_the_callback():
         talk.assert_said("*refund*")
     with pytest.raises(AssertionError, match="not failed"):
         talk.assert_ended("failed")
+
+
+@pytest.mark.parametrize("given_to", ["agent", "converse"])
+async def test_users_converse_under_policies_of_the_agent_and_of_the_run(given_to: str):
+    seen: list[str] = []
+
+    async def after_turn(self: Any, run: w.Run, turn: w.Turn) -> None:
+        seen.append(turn.text)
+
+    policies = [named("Listens", after_turn=after_turn)]
+    user = w.scripted_user(["Hello."])
+    if given_to == "agent":
+        talk = await converse(desk("Hi.", policies=policies), user)
+    else:
+        talk = await converse(desk("Hi."), user, policies=policies)
+    assert seen == ["Hi."]
+    assert [one.kind for one in read_decisions(talk.result.entries)] == ["opening", "stop"]
 
 
 def test_users_fixture_is_another_name_of_scripted():

@@ -82,7 +82,7 @@ async def converse(
     if not isinstance(as_given(agent), Agent):
         raise ConfigError(f"converse takes an Agent, not {safe_repr(agent)}")
     user = check_user(user)
-    given = cast("JsonObject", options)
+    given = dict(cast("JsonObject", options))
     if PostTurnOptions.read({**agent.options, **given}).post_turn_callback is not None:
         raise ConfigError(
             "converse is the post_turn_callback of the run: leave out that of the agent"
@@ -94,9 +94,11 @@ async def converse(
     if opening is None:
         raise ConfigError("nobody says the first word: give opening=…")
     callback = UserCallback(user, hears_all=True)
+    if given.get("policies") is not None:  # the user's own policy is added to them
+        agent = agent.with_(policies=given.pop("policies"))
     policies = (*AgentOptions.read(agent.options).policies, *begins)
     talking = agent.with_(post_turn_callback=callback, policies=policies)
-    result: AgentResult[Any] = await talking.run(opening, **options)
+    result: AgentResult[Any] = await talking.run(opening, **given)
     decisions = read_decisions(result.entries)
     return Conversation(
         statements=tuple(list_statements(messages_of(result.entries))),
