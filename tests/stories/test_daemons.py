@@ -134,6 +134,8 @@ async def test_daemon_that_works_until_it_is_done_is_not_nudged():
 async def test_daemon_is_not_spawned_as_none():
     with pytest.raises(w.ConfigError, match="leave daemon=False out"):
         await w.daemon_spawn(name="no", model=scripted("x"), daemon=False)
+    daemon = await w.daemon_spawn(name="yes", model=scripted("x"), daemon=True)
+    await w.daemon_stop(daemon)
 
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(0, 0), (1, 0.1), (3, 1.6), (6, 7.6)])
@@ -325,6 +327,36 @@ async def test_daemon_goes_on_from_its_snapshot_where_its_store_is_not(tmp_path:
         await w.daemon_stop(moved)
     again = await w.daemon_snapshot(daemon)  # the old store knows nothing of it
     assert again.pending_event_count == 3
+
+
+async def test_daemon_is_found_by_its_name_in_the_store_that_is_given(tmp_path: Path):
+    model, store = Echo(), f"sqlite:///{tmp_path / 'daemons.db'}"
+    daemon = await w.daemon_spawn(name="elsewhere", model=model, store=store)
+    await w.daemon_stop(daemon)
+    with pytest.raises(w.ConfigError, match="no daemon of this name"):
+        await w.daemon_resume("elsewhere", model=model)
+    resumed = await w.daemon_resume("elsewhere", model=model, store=store)
+    assert await w.daemon_trigger(resumed, {"kind": "again"}) == 1
+    await settle(resumed)
+    await w.daemon_stop(resumed)
+    assert [text.split(":")[0] for text in model.heard] == ["Event 1 (again)"]
+
+
+async def test_daemon_goes_on_under_another_session_where_one_is_named(tmp_path: Path):
+    model, path = Echo(), tmp_path / "reviewer"
+    daemon = await w.daemon_spawn(name="copied", task="Wait.", model=model, persist_path=path)
+    await settle(daemon)
+    await w.daemon_stop(daemon)
+    async with w.Runtime(store="memory:", environ={}):
+        resumed = await w.daemon_resume(path, model=model, session_id="copy")
+        assert resumed.session_id == "copy"
+        await w.daemon_trigger(resumed, {"kind": "new"})
+        await settle(resumed)
+        await w.daemon_stop(resumed)
+        await w.agent_session_read("copy")
+        with pytest.raises(w.NoSuchSession):
+            await w.agent_session_read(daemon.session_id)
+    assert [text.split(":")[0] for text in model.heard] == ["Wait.", "Event 1 (new)"]
 
 
 async def test_daemon_loop_resumes_from_a_path_and_hears_the_prompt(tmp_path: Path):
@@ -546,6 +578,21 @@ async def test_daemon_cancelled_while_it_is_idle_ends_at_once(own_world: w.Runti
     assert stopped.status == "stopped"
 
 
+async def test_daemon_is_parked_when_its_runtime_closes_before_it_has_begun(tmp_path: Path):
+    model, store = Echo(), f"sqlite:///{tmp_path}/agents.db"
+    async with w.Runtime(store=store, environ={}):
+        daemon = await w.daemon_spawn(name="host", task="Wait.", model=model)
+    assert (await daemon.result()).status == "suspended"
+    async with w.Runtime(store=store, environ={}):
+        daemon = await w.daemon_resume("host", model=model)
+    assert (await daemon.result()).status == "suspended" and model.heard == []
+    async with w.Runtime(store=store, environ={}):
+        daemon = await w.daemon_resume("host", model=model)
+        await settle(daemon)
+        await w.daemon_stop(daemon)
+    assert model.heard == ["Wait."]
+
+
 async def test_daemon_of_another_tenant_is_not_there():
     ann, bob = w.Caller("ann", tenant="acme"), w.Caller("bob", tenant="other")
     model = Echo()
@@ -559,6 +606,29 @@ async def test_daemon_of_another_tenant_is_not_there():
     assert await w.daemon_trigger("private", {"kind": "x"}, caller=ann) == 1
     await settle(daemon)
     await w.daemon_stop("private", caller=ann)
+    with pytest.raises(w.ConfigError, match="no daemon of this name"):
+        await w.daemon_resume("private", model=model, caller=bob)
+    resumed = await w.daemon_resume("private", model=model, caller=ann)
+    assert await w.daemon_trigger(resumed, {"kind": "y"}) == 2
+    await settle(resumed)
+    await w.daemon_stop(resumed)
+
+
+async def test_daemons_of_two_tenants_may_have_one_name():
+    ann, bob = w.Caller("ann", tenant="acme"), w.Caller("bob", tenant="other")
+    model, other = Echo(), Echo()
+    first = await w.daemon_spawn(name="desk", model=model, caller=ann)
+    second = await w.daemon_spawn(name="desk", model=other, caller=bob)
+    await w.daemon_trigger(second, {"kind": "x"})
+    await settle(second)
+    await w.daemon_stop(second)
+    resumed = await w.daemon_resume(second, model=other)
+    await w.daemon_trigger(resumed, {"kind": "y"})
+    await settle(resumed)
+    assert model.heard == []
+    assert [text.split(":")[0] for text in other.heard] == ["Event 1 (x)", "Event 2 (y)"]
+    for daemon in (first, resumed):
+        await w.daemon_stop(daemon)
 
 
 async def test_daemon_writes_no_secret_to_its_snapshot(tmp_path: Path):

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.engine.active_runs import under_way
+from windlass.engine.active_runs import DETACHED, under_way
 from windlass.engine.ownership import SessionScope
 from windlass.engine.results import LoopResult
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
@@ -29,9 +29,11 @@ class RunningDaemon(msgspec.Struct, frozen=True, eq=False):
 
     def park(self) -> None:
         """Let go of the run where it is: it can be resumed."""
-        for one in list(under_way):
-            if one.run is self.run:
-                one.park()
+        found = [one for one in list(under_way) if one.run is self.run]
+        for one in found:
+            one.park()
+        if not found:  # its task has not begun
+            self.run.interrupt(DETACHED)
 
 
 class DaemonHandle:
