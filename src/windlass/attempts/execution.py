@@ -103,8 +103,8 @@ async def execute_agent(
     call = _Call(agent, options, "execute_agent", _OF_EXECUTE, deps, abort, timeout)
     if budget is not None:
         call.agent = call.agent.with_(budget=budget)
-    if abort is not None and abort.aborted:
-        return call.cancel(abort.reason or "aborted")
+    if call.abort is not None and call.abort.aborted:
+        return call.cancel(call.abort.reason or "aborted")
     prompt = await _build_prompt(agent, input)
     execution = call.build_execution(given=input)
     session_id = call.run.session_id

@@ -175,13 +175,18 @@ async def test_error_prompt_that_raises_ends_the_run_with_its_message():
 # --------------------------------------------------------------------------- cancelled
 
 
-async def test_cancelled_before_it_began_asks_nobody():
+@pytest.mark.parametrize("given_to", ["execution", "definition"])
+async def test_cancelled_before_it_began_asks_nobody(given_to: str):
     abort = w.Abort()
     abort.abort("changed my mind")
     built: list[object] = []
     model = scripted("never")
     agent = define(model, prompt=built.append)
-    outcome = await failed(agent, Code.EXECUTION_CANCELLED, abort=abort)
+    if given_to == "definition":
+        agent = define(model, prompt=built.append, abort=abort)
+        outcome = await failed(agent, Code.EXECUTION_CANCELLED)
+    else:
+        outcome = await failed(agent, Code.EXECUTION_CANCELLED, abort=abort)
     assert (outcome.context.phase, outcome.context.stop_reason) == ("prompt", "changed my mind")
     assert model.requests == [] and built == [] and outcome.metadata.session_id == ""
 

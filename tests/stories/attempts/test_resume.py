@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import windlass as w
-from tests.stories.attempts.invoices import ANN, Invoice, define, reflecting
+from tests.stories.attempts.invoices import ANN, BILL, Invoice, define, reflecting
 from tests.stories.helpers import written
 from windlass.engine.environment import current_environment
 from windlass.events import Noted, Replied, RunStarted
@@ -141,6 +142,26 @@ async def test_execution_continues_the_conversation_of_its_session():
         "Who owes what?",
         "Ann owes 12.50.",
     ]
+
+
+async def test_execution_has_the_deps_and_the_store_of_its_definition(tmp_path: Path):
+    seen: list[object] = []
+
+    def look(invoice: Invoice, state: w.AgentExecutionState) -> None:
+        seen.append(state.deps)
+
+    given: dict[str, Any] = {
+        "validators": [look],
+        "deps": "db",
+        "store": f"sqlite:///{tmp_path / 'own.db'}",
+    }
+    model = scripted(call("give_invoice", **BILL))
+    first = await w.execute_agent(define(model, **given), "x", session_id="s")
+    again = await w.resume_execution(define(scripted(), **given), "s")
+    assert isinstance(first, w.Success) and isinstance(again, w.Success)
+    assert (again.output, seen) == (ANN, ["db"])
+    with pytest.raises(w.NoSuchSession):
+        await current_environment().store.info("s")
 
 
 async def test_execution_ended_as_a_failure_stays_so():
