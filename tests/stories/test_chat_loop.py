@@ -7,12 +7,14 @@ import io
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import windlass as w
 from tests.stories.helpers import written
+from tests.stories.policies import named
 from windlass.events import Framed, IterationEnd, Noted, Replied, RunStarted, Said
 from windlass.testing import call, scripted
 
@@ -137,6 +139,29 @@ async def test_chat_goes_on_with_the_same_session_id():
         result = await chat(model, said, on_model_turn=count_turn, session_id="again")
     assert result.state == {"seen": ["one", "two", "three"]} and result.turns == 1
     assert len(model.requests[-1].messages) == 5
+
+
+async def test_chat_goes_on_in_the_store_that_it_is_given(tmp_path: Path):
+    given: dict[str, Any] = {
+        "on_model_turn": count_turn,
+        "session_id": "again",
+        "store": f"sqlite:///{tmp_path / 'chats.db'}",
+    }
+    model = scripted("one", "two")
+    assert (await chat(model, "a", **given)).closed
+    result = await chat(model, "b", **given)
+    assert result.state == {"seen": ["one", "two"]}
+    with pytest.raises(w.NoSuchSession):
+        await w.agent_session_read("again")
+
+
+async def test_chat_turns_run_under_the_policies_that_it_is_given():
+    async def before_turn(self: Any, run: w.Run) -> None:
+        run.say("Be brief.", "style")
+
+    model = scripted("hello")
+    await chat(model, "hi", policies=[named("Brief", before_turn=before_turn)])
+    assert [message.text for message in model.requests[0].messages] == ["hi", "Be brief."]
 
 
 class Killed(BaseException):

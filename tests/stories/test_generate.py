@@ -10,6 +10,7 @@ import pytest
 
 import windlass as w
 from tests.stories.helpers import add, broken, note
+from tests.stories.policies import named
 from windlass.events import ToolResulted
 from windlass.testing import call, scripted
 
@@ -50,6 +51,17 @@ async def test_tools_are_narrowed_by_name_and_may_be_handed_in(scope: w.Runtime)
     assert not model.requests[0].tools
     with pytest.raises(w.ConfigError, match="the caller has no tool 'ad'; did you mean 'add'"):
         await scope.models.generate("hi", model=scripted(), tools=["ad"])
+
+
+async def test_policies_that_are_given_take_part(scope: w.Runtime):
+    async def before_turn(self: Any, run: w.Run) -> None:
+        run.say("Be brief.", "style")
+
+    model = scripted("ok")
+    await scope.models.generate(
+        "hi", model=model, policies=[named("Brief", before_turn=before_turn)]
+    )
+    assert [message.text for message in model.requests[0].messages] == ["hi", "Be brief."]
 
 
 async def test_return_mode_runs_nothing(scope: w.Runtime):

@@ -72,6 +72,32 @@ async def test_next_turn_stays_with_the_active_agent_and_may_go_back(tmp_path: P
         assert (len(front_model.requests), len(billing_model.requests)) == (2, 3)
 
 
+async def test_receiver_without_handoffs_back_cannot_return_the_conversation():
+    model = scripted("I finish.")
+    billing = w.Agent(model, name="billing")
+    front = w.Agent(
+        scripted(hand("billing")), name="front", handoffs=[billing], handoffs_back=False
+    )
+    assert (await front.run("go")).output == "I finish."
+    assert model.requests[0].tools == ()
+
+
+async def test_tools_of_a_receiver_are_filtered_by_its_own_options_and_it_can_hand_back():
+    model = scripted(hand("front"))
+    billing = w.Agent(model, name="billing", tools=[look, refund], allowed_tools=["look"])
+    front = w.Agent(scripted(hand("billing"), "Done."), name="front", handoffs=[billing])
+    assert (await front.run("go")).output == "Done."
+    assert {tool.name for tool in model.requests[0].tools} == {"look", "transfer_to_front"}
+
+
+async def test_tools_that_the_front_disallows_are_not_offered_to_a_receiver():
+    model = scripted("ok")
+    billing = w.Agent(model, name="billing", tools=[look, refund])
+    front = w.Agent(scripted(hand("billing")), handoffs=[billing], disallowed_tools=["refund"])
+    await front.run("go")
+    assert {tool.name for tool in model.requests[0].tools} == {"look", "transfer_to_front"}
+
+
 async def test_rules_of_both_hold():
     billing = w.Agent(
         scripted(call("refund", cents=5), call("look", what="x"), "well"),
@@ -236,6 +262,12 @@ async def test_receiver_with_a_type_of_its_own_is_refused():
     billing = w.Agent("mock", name="billing", output=int)
     with pytest.raises(w.ConfigError, match="output type"):
         await w.Agent(scripted("x"), handoffs=[billing]).run("go")
+
+
+async def test_receiver_may_repeat_the_output_type_of_the_front():
+    billing = w.Agent(scripted('{"cents": 5}'), name="billing", output=Bill)
+    front = w.Agent(scripted(hand("billing")), handoffs=[billing], output=Bill)
+    assert (await front.run("go")).output == {"cents": 5}
 
 
 async def test_record_is_whole():

@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 import windlass as w
+from tests.stories.policies import named
 from tests.stories.test_mcp import entry
 from windlass.errors import ModelError
 from windlass.mcp.server import McpService, mcp_peer, mcp_prompt, mcp_resource
@@ -353,6 +354,24 @@ async def test_mcp_server_ends_a_call_at_its_time_limit() -> None:
         async with connect(McpService(scope, call_timeout=0.05), ANN, ERAS[1]) as client:
             late = await client.call_tool("wait", {})
         assert late.is_error and '"timeout"' in text(late) and till.stopped.is_set()
+
+
+async def test_mcp_server_applies_policies_of_its_host_to_each_call() -> None:
+    """A policy among `call_options` decides about calls of clients."""
+
+    async def before_tool(self: Any, run: w.Run, call: w.ToolCall) -> w.ToolResult | None:
+        if call.name != "refund":
+            return None
+        return w.ToolResult(content="not today", is_error=True, outcome="denied")
+
+    till = Till()
+    closed = named("Closed", before_tool=before_tool)
+    async with w.Runtime(tools=[add, *till.tools]) as scope:
+        service = McpService(scope, call_options={"policies": [closed]})
+        async with connect(service, ANN, ERAS[1]) as client:
+            assert text(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
+            refused = await client.call_tool("refund", {"order": 7})
+        assert refused.is_error and "not today" in text(refused) and till.paid == []
 
 
 @both_eras

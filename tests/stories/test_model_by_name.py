@@ -128,10 +128,37 @@ def test_model_options_that_cannot_be_right_are_refused(options: dict[str, Any],
         w.Agent(**options)
 
 
-def test_connection_of_a_model_object_is_given_to_the_object():
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("api_key", KEY), ("base_url", "https://llm.example.com"), ("headers", {"x-team": TEAM})],
+)
+def test_connection_of_a_model_object_is_given_to_the_object(name: str, value: Any):
     model = w.models.openai_chat("gpt-4o", api_key=KEY)
-    with pytest.raises(w.ConfigError, match="api_key goes with a model's name"):
-        _ = w.Agent(model, api_key=KEY).plan
+    assert w.Agent(model).plan.model.name == "gpt-4o"
+    with pytest.raises(w.ConfigError, match=f"{name} goes with a model's name"):
+        _ = w.Agent(model, **{name: value}).plan
+
+
+async def test_judge_of_the_same_provider_is_reached_as_the_model_of_the_run_is():
+    def script(body: dict[str, Any], headers: Any) -> Reply:
+        if body["model"] == "gpt-4o":
+            return Reply("It is done.")
+        return Reply(json.dumps({"verdict": "done", "reasoning": "yes", "next_step": ""}))
+
+    async with FakeOpenAI(script) as server:
+        out = await w.agent_loop(
+            "go",
+            model="openai:gpt-4o",
+            api_key=KEY,
+            base_url=server.url,
+            headers={"x-team": TEAM},
+            done_judge={"model": "gpt-4o-mini"},
+        )
+        assert out.status == "done"
+        assert [one.json["model"] for one in server.requests] == ["gpt-4o", "gpt-4o-mini"]
+        for headers in sent(server):
+            assert headers["authorization"] == f"Bearer {KEY}"
+            assert headers["x-team"] == TEAM
 
 
 @pytest.mark.parametrize(
