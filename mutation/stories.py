@@ -12,11 +12,16 @@ ROOT = Path(__file__).parents[1]
 #: Where promises are tested through the public doors.
 FOLDERS = (
     "tests/stories",
+    "tests/stories/attempts",
     "tests/names",
     "tests/callers",
     "tests/sessions",
     "tests/cancel",
+    "tests/config",
+    "tests/cli",
 )
+#: Stories that are asked about lines of one package alone, all of them: they are slow.
+OF_PACKAGE = {"cli": "tests/cli/"}
 
 
 class Story(NamedTuple):
@@ -98,6 +103,8 @@ def _says(part: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
         match node:
             case ast.keyword(arg=str() as word) | ast.Constant(value=str() as word):
                 words.add(word)
+                if word.startswith("--"):
+                    words.add(word[2:].replace("-", "_"))
             case ast.Name(id=word) | ast.arg(arg=word):
                 mentioned.add(word)
             case _:
@@ -106,10 +113,27 @@ def _says(part: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def noticing(mutant: str, told: list[Story], options: frozenset[str]) -> list[str]:
-    """The stories that give the mutant's option, and its key; first those that give little else."""
-    option, *keys = mutant.partition("@")[0].split(".")
-    wanted = {option, *keys[-1:]}
-    near = [story for story in told if wanted <= story.words]
-    if keys and not near:
-        near = [story for story in told if option in story.words]
-    return [s.id for s in sorted(near, key=lambda story: len(story.words & options))]
+    """The stories that give the mutant's option, and its key.
+
+    First those whose file is named like a part of the mutant's module, then those that give little
+    else.
+    """
+    name, _, place = mutant.partition("@")
+    option, *keys = name.split(".")
+    parts = [part.rstrip("s") for part in place.partition(":")[0].split(".") if part]
+    folder = OF_PACKAGE.get(place.partition(".")[0])
+    if folder is not None:
+        near = [story for story in told if story.id.startswith(folder)]
+    else:
+        told = [one for one in told if not one.id.startswith(tuple(OF_PACKAGE.values()))]
+        wanted = {option, *keys[-1:]}
+        near = [story for story in told if wanted <= story.words]
+        if keys and not near:
+            near = [story for story in told if option in story.words]
+
+    def order(story: Story) -> tuple[bool, int, int]:
+        file = story.id.partition("::")[0]
+        named = sum(part in file for part in parts)
+        return option not in story.words, -named, len(story.words & options)
+
+    return [story.id for story in sorted(near, key=order)]
