@@ -424,3 +424,32 @@ async def test_worker_fires_triggers_that_are_due(own_world):
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+async def test_runtime_that_closes_ends_its_worker(own_world, cancels, caplog):
+    given = own_world._given_store
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    @w.tool(keyed=True)
+    async def work() -> str:
+        """Work."""
+        begun.set()
+        await gate.wait()
+        return "worked"
+
+    writer = build_agent(call("work"), "done", tools=[work])
+    async with Runtime(store=own_world.store if given == "memory:" else given, environ={}) as other:
+        serving = asyncio.create_task(other.serve(writer))
+        handle = await own_world.submit("writer", "go")
+        await begun.wait()
+        if cancels:
+            serving.cancel()
+    await asyncio.wait({serving})
+    assert await handle.status() == "parked"
+    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == []
+    gate.set()
+    task = asyncio.create_task(own_world.serve(writer))
+    assert (await handle.result(timeout=1000)).output == "done"
+    task.cancel()
+    await asyncio.wait({task})

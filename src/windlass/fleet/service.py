@@ -47,6 +47,7 @@ class FleetService:
         self._engine: Fleet | None = None
         self._worker: Worker | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._served: dict[Worker, asyncio.Task[None]] = {}  # by `serve`
         self._added: tuple[str, FleetAgent] | None = (
             None  # the last one, to what serves in the background
         )
@@ -142,12 +143,16 @@ class FleetService:
             raise ConfigError(f"grace is a number of seconds from 0, not {safe_repr(grace)}")
         worker = self.build_worker(agents, slots=slots, queues=queues, limits=limits, lease=lease)
         serving = asyncio.get_running_loop().create_task(worker.serve())
+        self._served[worker] = serving
         try:
             await asyncio.shield(serving)
         except asyncio.CancelledError:
-            await worker.stop(grace)
+            if not worker.driver.draining:  # or the Runtime is being closed
+                await worker.stop(grace)
             await asyncio.wait({serving})
             raise
+        finally:
+            self._served.pop(worker, None)
 
     def build_worker(
         self,
@@ -171,17 +176,13 @@ class FleetService:
             worker.add_agent(one)
 
     async def aclose(self) -> None:
-        """Park what this process drives in the background, and end."""
+        """Park what this process drives, and end."""
+        for one, task in list(self._served.items()):
+            await _end_serving(one, task)
         worker, self._worker = self._worker, None
         serving, self._serving, self._engine = self._serving, None, None
-        if worker is None or serving is None:
-            return
-        if serving.get_loop() is not asyncio.get_running_loop():
-            return  # its loop has ended, and it with it
-        if not await worker.stop(LEAVE_SECONDS):
-            worker.leave()
-            await worker.driver.wait_until_idle()
-        await asyncio.wait({serving})
+        if worker is not None and serving is not None:
+            await _end_serving(worker, serving)
 
     def _serve_in_background(self, agent: FleetAgent, queue: str) -> None:
         serving = self._serving
@@ -233,6 +234,21 @@ class FleetService:
                 self._engine_name, self._environment.store, fire_some, LEASE_SECONDS
             )
         return self._engine
+
+
+async def _end_serving(worker: Worker, serving: asyncio.Task[None]) -> None:
+    """Have a worker park what it drives, and wait for its end."""
+    if serving.get_loop() is not asyncio.get_running_loop():
+        return  # its loop has ended, and it with it
+    if worker.driver.draining:  # its task was cancelled, which stops it
+        parked = bool((await asyncio.wait({serving}, timeout=LEAVE_SECONDS))[0])
+    else:
+        parked = await worker.stop(LEAVE_SECONDS)
+    if not parked:
+        worker.leave()
+        await worker.driver.wait_until_idle()
+        await worker.stop(LEAVE_SECONDS)  # the lock is let go of when nothing is driven
+    await asyncio.wait({serving})
 
 
 def _is_number(given: object) -> bool:
