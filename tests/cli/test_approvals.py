@@ -117,8 +117,9 @@ def test_task_for_a_parked_session_is_not_taken(windlass, waiting):
     assert "paid 5" in windlass("sessions", "resume", "s1", "-t", "shop:pay").output
 
 
-def test_task_for_a_parked_session_that_is_to_be_discarded(windlass, waiting):
-    more = ("--session", "s1", "--on-pending", "discard")
+@pytest.mark.parametrize("way", ["--session", "--resume"])
+def test_task_for_a_parked_session_that_is_to_be_discarded(windlass, waiting, way):
+    more = (way, "s1", "--on-pending", "discard")
     done = windlass("run", "something else", *MOCK, "-t", "shop:pay", *more)
     assert "done" in done.output and "paid" not in done.output
     assert "Not run: discarded" in windlass("sessions", "show", "s1").stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import LOOKUP
+from windlass.store.sqlite.store import SqliteStore
 
 MOCK = ("--provider", "mock")
 
@@ -87,6 +89,15 @@ def test_a_named_session_is_continued(windlass):
     windlass("run", "second", "--session", "talk")  # the model is the session's own
     said = [e["message"]["content"][0]["text"] for e in entries(windlass, "message")]
     assert said == ["first", "second"]
+
+
+def test_model_that_is_named_is_asked_in_a_session_of_another_model_too(windlass):
+    windlass("run", "first", "--model", "mock:small", "--session", "talk")
+    windlass("run", "second", "--model", "mock:large", "--session", "talk")
+    windlass("run", "third", "--session", "talk")
+    windlass("run", "fourth", *MOCK, "--session", "talk")
+    begun = [run["model"] for run in entries(windlass, "run_start")]
+    assert begun == ["small", "large", "large", "mock"]
 
 
 def test_the_system_prompt_may_be_a_file(windlass, project: Path):
@@ -245,6 +256,17 @@ def test_resume_takes_built_in_tools_again(windlass, module, project: Path, give
     assert (project / "a").read_text() == "b"
 
 
+def test_resume_takes_a_preset_again_of_which_settings_withhold_a_tool(
+    windlass, module, project: Path
+):
+    module("queue_of_edits", EDIT)
+    given = ("-t", "queue_of_edits:nothing", "--tools-preset", "readwrite")
+    windlass("run", "x", *MOCK, *given, "--session", "s", "--ask", "file_*", code=1)
+    (project / "windlass.toml").write_text('[agent]\ndisallowed_tools = ["grep"]\n')
+    windlass("run", "--resume", "s", *given, "--ask", "file_*", "--allow", "call_1")
+    assert (project / "a").read_text() == "b"
+
+
 SERVER = """
 from mcp.server import MCPServer
 
@@ -279,6 +301,20 @@ def test_resume_of_an_ended_session_takes_a_new_task(windlass):
     windlass("run", "first", *MOCK, "--session", "talk")
     assert windlass("run", "--resume", "tal", "second").stdout == "Mock reply to: second\n"
     assert windlass("run", "--resume", "talk").stdout == "Mock reply to: Continue.\n"
+
+
+def test_resume_takes_the_session_from_another_process_if_it_is_told_to(
+    windlass, module, project: Path
+):
+    module("host", HOST)
+    windlass("run", "x", *MOCK, "-t", "host:fetch", "--session", "s", code=1)
+    go_on = ("run", "--resume", "s", "-t", "host:fetch", "--result", "call_7=the page")
+    with asyncio.Runner() as runner:
+        other = SqliteStore(project / ".windlass" / "sessions.db")
+        runner.run(other.open("s", create=False))
+        assert "take_over" in windlass(*go_on, code=1).stderr
+        assert "← fetch: the page" in windlass(*go_on, "--take-over").stderr
+        runner.run(other.aclose())
 
 
 def test_resume_of_nothing(windlass, project: Path):
