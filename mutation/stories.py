@@ -20,8 +20,8 @@ FOLDERS = (
     "tests/config",
     "tests/cli",
 )
-#: Stories that are asked about lines of one package alone, all of them: they are slow.
-OF_PACKAGE = {"cli": "tests/cli/"}
+#: Slow stories, which are asked about lines of the command line alone.
+COMMANDS = "tests/cli/"
 
 
 class Story(NamedTuple):
@@ -29,6 +29,11 @@ class Story(NamedTuple):
 
     id: str
     words: frozenset[str]
+
+    @property
+    def gives_flags(self) -> bool:
+        """Whether it calls a command."""
+        return any(word.startswith("--") for word in self.words)
 
 
 def stories(folders: Sequence[str] = FOLDERS) -> list[Story]:
@@ -121,11 +126,10 @@ def noticing(mutant: str, told: list[Story], options: frozenset[str]) -> list[st
     name, _, place = mutant.partition("@")
     option, *keys = name.split(".")
     parts = [part.rstrip("s") for part in place.partition(":")[0].split(".") if part]
-    folder = OF_PACKAGE.get(place.partition(".")[0])
-    if folder is not None:
-        near = [story for story in told if story.id.startswith(folder)]
+    if parts[:1] == ["cli"]:
+        near = [story for story in told if story.gives_flags or story.id.startswith(COMMANDS)]
     else:
-        told = [one for one in told if not one.id.startswith(tuple(OF_PACKAGE.values()))]
+        told = [story for story in told if not story.id.startswith(COMMANDS)]
         wanted = {option, *keys[-1:]}
         near = [story for story in told if wanted <= story.words]
         if keys and not near:
