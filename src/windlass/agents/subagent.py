@@ -38,13 +38,8 @@ _PARAMETERS = {
 }
 
 
-class Delegate(Protocol):
-    """The part of an agent that its tool needs."""
-
-    @property
-    def name(self) -> str | None:
-        """Its name in traces."""
-        ...
+class ChildAgent(Protocol):
+    """The part of an agent that a run below another one needs."""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -59,6 +54,15 @@ class Delegate(Protocol):
         going_on: Store | None = None,
     ) -> Plan:
         """Return the plan of one run."""
+        ...
+
+
+class Delegate(ChildAgent, Protocol):
+    """The part of an agent that its tool needs."""
+
+    @property
+    def name(self) -> str | None:
+        """Its name in traces."""
         ...
 
 
@@ -124,7 +128,7 @@ def name_child(parent: ToolContext[Any]) -> str:
 
 
 async def run_child(
-    agent: Delegate,
+    agent: ChildAgent,
     task: str | Sequence[Message],
     ctx: ToolContext[Any],
     child_id: str,

@@ -16,7 +16,7 @@ from windlass.engine.assemble import assemble, parse_loop_options, resolve_names
 from windlass.engine.environment import current_environment
 from windlass.engine.limit_options import LimitOptions
 from windlass.engine.results import LoopResult, RunResult
-from windlass.engine.run_options import AgentOptions, RunOptions
+from windlass.engine.run_options import RunOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import ToolResulted
@@ -110,10 +110,6 @@ class _Child:
 
     def __init__(self, prepared: _Prepared, values: JsonObject) -> None:
         self._prepared, self.options = prepared, values
-
-    @property
-    def name(self) -> str | None:
-        return AgentOptions.read(self.options).name
 
     async def plan_for(
         self,

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from windlass import seams
-from windlass.agents.subagent import Delegate, run_child
+from windlass.agents.subagent import ChildAgent, run_child
 from windlass.engine import driver
 from windlass.engine.active_runs import DETACHED
 from windlass.engine.assemble import assemble, parse_loop_options
@@ -219,7 +219,7 @@ class StepHost:
         self._touched: dict[int, dict[str, str]] = {}  # by steps of this process
 
     async def run_session(
-        self, step: WorkflowStep, agent: Delegate, task: str | Sequence[Message]
+        self, step: WorkflowStep, agent: ChildAgent, task: str | Sequence[Message]
     ) -> AgentResult[Any] | None:
         """Run an agent for a step, or go on with its session; None if it stays parked."""
         if step.number in self._call.left_alone or self._find_suspend() is not None:

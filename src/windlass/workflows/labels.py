@@ -10,7 +10,7 @@ from windlass.access.flow.call_values import Known
 from windlass.access.flow.labels import TaintState, flow_of
 from windlass.access.flow.records import RecordIndex
 from windlass.access.flow.words import UserWords
-from windlass.agents.subagent import Delegate
+from windlass.agents.subagent import ChildAgent
 from windlass.engine.results import RunResult
 from windlass.events import ToolResulted
 from windlass.loop.plan import Plan
@@ -25,13 +25,8 @@ _NOT_RUN = ("denied", "not_run")
 class BoundAgent:
     """An agent that reads the output of steps which have touched untrusted content."""
 
-    def __init__(self, agent: Delegate, policy: ChildFlowControl) -> None:
+    def __init__(self, agent: ChildAgent, policy: ChildFlowControl) -> None:
         self._agent, self._policy = agent, policy
-
-    @property
-    def name(self) -> str | None:
-        """Its name in traces."""
-        return self._agent.name
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -51,8 +46,8 @@ class BoundAgent:
 
 
 def bind_agent(
-    agent: Delegate, labels: Mapping[str, str], words: Iterable[str], options: Mapping[str, Any]
-) -> Delegate:
+    agent: ChildAgent, labels: Mapping[str, str], words: Iterable[str], options: Mapping[str, Any]
+) -> ChildAgent:
     """Return the agent of a step below flow control, where it reads what is not trusted.
 
     `words` are those of whoever wrote the task and the workflow. What other steps have said is in the

@@ -11,13 +11,12 @@ from windlass.access.caller import Caller
 from windlass.agents.agent import Agent
 from windlass.agents.artifacts import NAME as ARTIFACT_TOOL
 from windlass.agents.artifacts import Artifact, build_artifact_tool, read_artifacts
-from windlass.agents.subagent import Delegate
+from windlass.agents.subagent import ChildAgent
 from windlass.engine.assemble import assemble, parse_loop_options, resolve_names
 from windlass.engine.continuation import read_transcript
 from windlass.engine.environment import current_environment
 from windlass.engine.model import CONNECTION
 from windlass.engine.results import AgentResult
-from windlass.engine.run_options import AgentOptions
 from windlass.engine.tool_options import ToolOptions
 from windlass.engine.transcript import transcript_of
 from windlass.errors import ConfigError
@@ -60,11 +59,6 @@ class NodeAgent:
         self.options = parse_loop_options(typed, f"node {node.id!r}")
         self._forked_from = forked_from
 
-    @property
-    def name(self) -> str | None:
-        """Its name in traces."""
-        return AgentOptions.read(self.options).name
-
     async def plan_for(
         self,
         deps: Any,
@@ -102,7 +96,7 @@ class NodeContext(msgspec.Struct, frozen=True):
 # --------------------------------------------------------------------------- the agent of a node
 
 
-def build_agent(node: Node, defaults: Mapping[str, Any], forked: str | None = None) -> Delegate:
+def build_agent(node: Node, defaults: Mapping[str, Any], forked: str | None = None) -> ChildAgent:
     """Build what works for a node; `ConfigError` for options that do not fit together."""
     if node.agent is not None:
         return node.agent
