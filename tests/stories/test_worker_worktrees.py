@@ -177,6 +177,8 @@ async def test_folder_and_variables_reach_commands(tmp_path: Path, sandbox: Any)
     assert done.status == "completed", done.error
     told = str(done.transcript["messages"])
     assert "here" in told and "fast" in told and "not held" in told
+    place = {"cwd": str(tmp_path / "here"), "env": {"MODE": "fast"}}
+    assert done.config["execution"] == place
 
 
 @pytest.mark.parametrize(

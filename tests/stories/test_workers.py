@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import windlass as w
 from windlass import seams
 from windlass.engine.active_runs import under_way
 from windlass.engine.environment import current_environment
-from windlass.events import ToolResulted, WorkerStopped, WorkerUpdate
+from windlass.events import Replied, ToolResulted, WorkerStopped, WorkerUpdate
 from windlass.testing import call, scripted
 from windlass.triggers.api import publish_event
 from windlass.triggers.fire import fire_due
@@ -679,6 +680,48 @@ async def test_events_of_workers_reach_those_who_watch_the_parent():
     assert any(isinstance(event, w.ChildEvent) for event in seen)
 
 
+async def test_events_of_a_worker_reach_its_own_callback():
+    seen: list[Any] = []
+    config = {"task": "t", "node": node("a"), "options": {"on_event": seen.append}}
+    await w.wait_agent(await w.spawn_agent(config))
+    updates = [event.status for event in seen if isinstance(event, WorkerUpdate)]
+    assert updates == ["running", "completed"]
+    assert [event.message.text for event in seen if isinstance(event, Replied)] == ["a"]
+
+
+async def test_worker_has_the_tools_of_its_options():
+    config = {"task": "t", "node": node(call("search", what="x"), "found")}
+    done = await w.wait_agent(await w.spawn_agent({**config, "options": {"tools": [search]}}))
+    assert (done.status, done.text, ran) == ("completed", "found", ["search x"])
+
+
+async def test_worker_that_goes_on_in_another_process_has_the_deps_that_are_given_again():
+    seen: list[Any] = []
+    hold, begun, free = gate()
+
+    @w.tool(side_effect_level="read_only")
+    async def look(ctx: w.ToolContext[Any]) -> str:
+        """Look."""
+        seen.append(ctx.deps)
+        return "seen"
+
+    model = scripted(call("look"), call("hold"), call("look"), "done")
+    config = {"task": "t", "node": {"model_policy": {"model": model}, "tools": [look, hold]}}
+    worker = await w.spawn_agent(config, deps="a database")
+    await begun.wait()
+    parking = asyncio.create_task(w.suspend_agent(worker))
+    await until_asked(worker)
+    free.set()
+    await parking
+    _forget(worker)
+    given: dict[str, Any] = {"model": model, "tools": [look, hold]}
+    with pytest.raises(w.ConfigError, match="deps"):
+        await w.resume_agent(worker, options=given)
+    await w.resume_agent(worker, options={**given, "deps": "another connection"})
+    assert (await w.wait_agent(worker)).status == "completed"
+    assert seen == ["a database", "another connection"]
+
+
 async def test_graceful_stop_folds_the_handoffs_of_children():
     made: list[w.Worker] = []
     hold, begun, free = gate()
@@ -811,6 +854,33 @@ async def test_background_sub_agent_takes_its_options_as_a_dict():
     assert done.config["tools"] == ["search", "artifact_write"]
     with pytest.raises(w.ConfigError, match="session of its own"):
         await w.sub_agent_run("x", model=scripted("y"), background=True, session_id="s")
+
+
+async def test_background_sub_agent_has_the_store_the_caller_and_the_deps_that_it_is_given(
+    tmp_path: Path,
+):
+    seen: list[Any] = []
+
+    @w.tool(side_effect_level="read_only")
+    async def look(ctx: w.ToolContext[Any]) -> str:
+        """Look."""
+        seen.append((ctx.caller.user, ctx.deps))
+        return "seen"
+
+    store, ann = f"sqlite:///{tmp_path / 'own.db'}", w.Caller("ann", tenant="acme")
+    worker = await w.sub_agent_run(
+        "Find it.",
+        model=scripted(call("look"), "found"),
+        tools=[look],
+        background=True,
+        store=store,
+        caller=ann,
+        deps="db",
+    )
+    done = await w.wait_agent(worker, store=store, caller=ann)
+    assert (done.status, done.text, seen) == ("completed", "found", [("ann", "db")])
+    with pytest.raises(w.NoSuchSession):
+        await w.agent_session_read(worker.session_id)
 
 
 # --------------------------------------------------------------------------- lifecycle tools

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import windlass as w
 from windlass.testing import call, run_virtual, scripted
+from windlass.toolbox.sandbox import levels
 
 
 def answer(request: w.Request) -> str:
@@ -190,6 +191,38 @@ async def test_verify_by_command_under_the_rules_of_bash(tmp_path: Any):
         "x", graph, model=scripted("hi"), permissions={"deny": ["bash"]}, **given
     )
     assert (denied.status, denied.steps[-1].error["category"]) == ("failed", "denied")
+
+
+async def test_verify_by_command_in_the_sandbox_that_is_given(tmp_path: Any):
+    graph = {"nodes": {"v": {"kind": "verify", "command": 'test "$MODE" = fast'}}}
+    for mode, verdict in (("fast", "pass"), ("slow", "fail")):
+        sandbox = {"level": "none", "variables": {"MODE": mode}}
+        result = await w.workflow_execute(
+            "x", graph, model=scripted("hi"), workspace=str(tmp_path), sandbox=sandbox
+        )
+        assert result.steps[-1].verdict == verdict
+
+
+async def test_verify_by_command_is_refused_where_its_sandbox_cannot_be_had(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(levels, "landlock_abi", lambda: 2)
+    graph = {"nodes": {"v": {"kind": "verify", "command": "true"}}}
+    given: dict[str, Any] = {"model": scripted("hi"), "workspace": str(tmp_path)}
+    with pytest.raises(w.ConfigError, match="ABI 3 is needed"):
+        await w.workflow_execute("x", graph, **given)
+    result = await w.workflow_execute("x", graph, sandbox="none", **given)
+    assert result.steps[-1].verdict == "pass"
+
+
+async def test_run_of_a_graph_is_kept_in_the_store_that_is_given(tmp_path: Any):
+    store = f"sqlite:///{tmp_path / 'own.db'}"
+    given: dict[str, Any] = {"session_id": "kept", "store": store}
+    await w.workflow_execute("x", chain("a"), model=scripted("1"), **given)
+    again = await w.workflow_graph(chain("a")).resume("kept", model=scripted(), store=store)
+    assert again.status == "done"
+    with pytest.raises(w.NoSuchSession):
+        await w.agent_session_read("kept")
 
 
 async def test_retries_feed_the_error_back():
@@ -426,6 +459,10 @@ BAD: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda g: g["nodes"]["a"].update(retries=-1), "retries is a number of at least 0"),
     (lambda g: g["nodes"]["a"].update(command="ls"), "for a node of kind"),
     (lambda g: g["nodes"]["a"].update(mode="llm", tools=[answer]), "without tools"),
+    (
+        lambda g: g["nodes"]["b"].update(kind="verify", judge="Is it good?", tools=[answer]),
+        "verifies by judge: it takes no tools",
+    ),
     (lambda g: g["nodes"]["a"].update(model_policy={"modle": "x"}), "did you mean 'model'"),
     (lambda g: g["nodes"]["a"].update(output_contract={"kinds": []}), "has no key 'kinds'"),
     (lambda g: g["nodes"]["a"].update(context={"output": "all"}), "did you mean 'outputs'"),
