@@ -124,6 +124,33 @@ async def test_children_of_a_tool_have_the_rules_and_the_budget_of_its_run():
     assert out.usage.total_tokens > out.own_usage.total_tokens
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"deps": "db"},
+        {"session_id": "s"},
+        {"store": "memory:"},
+        {"caller": w.Caller("ann")},
+        {"run_id": "r"},
+        {"take_over": True},
+        {"max_turns": 3},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+async def test_what_is_of_the_parent_is_refused_with_a_parent(given: dict[str, Any]):
+    child = w.Agent(scripted("one"))
+
+    @w.tool
+    async def research(ctx: w.ToolContext[None]) -> str:
+        """Research."""
+        found = await w.fan_out(child, ["a"], parent=ctx, **given)
+        return ", ".join(found.outputs)
+
+    out = await w.Agent(scripted(call("research"), "done"), tools=[research]).run("go")
+    name, told = next(iter(given)), out.tool_calls[0].result
+    assert told == "one" if name == "max_turns" else f"{name} is the parent's" in told
+
+
 @pytest.mark.parametrize("given_to", ["fan_out", "agent"])
 async def test_tasks_of_a_tenant_are_charged_to_its_budget(own_world: w.Runtime, given_to: str):
     async def spend(tenant: str) -> list[str]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Output = TypeVar("Output")
 _OF_ALL_TOGETHER: Final = ("budget", "session_id")
+_OF_THE_PARENT: Final = ("session_id", "store", "caller", "run_id", "take_over")
 _NO_PARENT_WITH: Final = "parent is the ToolContext of the tool that hands out the tasks"
 
 
@@ -139,6 +140,8 @@ async def fan_out(
     """
     checked = _check(tasks, limit, parent)
     every = cast("Mapping[str, Any]", options)
+    if parent is not None:
+        _check_below({"deps": deps, **every})
     limits = check_budget("budget", LimitOptions.read(every).budget) or NO_LIMITS
     session_id = RunOptions.read(every).session_id
     given = {name: value for name, value in every.items() if name not in _OF_ALL_TOGETHER}
@@ -278,6 +281,13 @@ def _check(tasks: object, limit: object, parent: object) -> tuple[str, ...]:
     if parent is not None and not isinstance(parent, ToolContext):
         raise ConfigError(f"{_NO_PARENT_WITH}, not {safe_repr(parent)}")
     return tuple(cast("Sequence[str]", listed))
+
+
+def _check_below(options: Mapping[str, Any]) -> None:
+    """Refuse what the run of the tool decides for the tasks below it."""
+    for name in ("deps", *_OF_THE_PARENT):
+        if options.get(name) is not None:
+            raise ConfigError(f"{name} is the parent's: leave it out, or leave out parent")
 
 
 def _is_done(end: AgentResult[Any] | WindlassError) -> bool:
