@@ -39,6 +39,21 @@ async def test_mcp_tools_are_called_by_server_and_name(era: str):
     await kept(out, model)
 
 
+async def test_mcp_tools_are_offered_beside_those_of_the_agent():
+    @w.tool
+    async def look(what: str) -> str:
+        """Look."""
+        return f"{what} is fine"
+
+    model = scripted(
+        [w.ToolCall("1", "look", {"what": "it"}), w.ToolCall("2", "calc__add", {"a": 2, "b": 3})],
+        "ok",
+    )
+    out = await w.agent_loop("go", model=model, tools=[look], mcp_servers={"calc": entry()})
+    assert results(out) == {"look": ("ok", "it is fine"), "calc__add": ("ok", "5")}
+    await kept(out, model)
+
+
 async def test_mcp_server_is_started_once_and_shared(tmp_path: Path):
     log = tmp_path / "log"
     servers = {"calc": entry("2025-11-25", "--log", str(log))}

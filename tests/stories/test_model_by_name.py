@@ -83,6 +83,8 @@ async def test_key_of_one_provider_is_not_sent_to_another():
         assert not {"api_key", "base_url", "headers"} & other.options.keys()
         with pytest.raises(w.ConfigError, match="anthropic needs an API key"):
             await other.run("hi")
+        held = agent.with_(model=scripted("Held."))
+        assert (await held.run("hi")).output == "Held."
         assert len(sent(server)) == 1
 
 
