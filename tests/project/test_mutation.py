@@ -109,6 +109,30 @@ async def test_none(): "seeds"
     assert noticing("stop", told, options) == []
 
 
+def test_lines_of_the_command_line_are_for_stories_that_call_commands():
+    calls = 'def test_run(): run("--take-over")\ndef test_list(): run("list")\n'
+    stories = 'def test_flag(): run("--take-over")\ndef test_option(): run(take_over=True)\n'
+    told = [*told_in("tests/cli/test_a.py", calls), *told_in("tests/stories/test_b.py", stories)]
+    assert noticing("take_over@cli.session_run:Work.open", told, frozenset()) == [
+        "tests/cli/test_a.py::test_run",
+        "tests/stories/test_b.py::test_flag",
+        "tests/cli/test_a.py::test_list",
+    ]
+    assert noticing("take_over@chat.loop:run", told, frozenset()) == [
+        "tests/stories/test_b.py::test_flag",
+        "tests/stories/test_b.py::test_option",
+    ]
+
+
+def test_stories_whose_file_is_named_like_the_module_come_first():
+    source = "def test_it(): run(store=1)"
+    told = [*told_in("t/test_a.py", source), *told_in("t/test_daemons.py", source)]
+    assert [id.split("::")[0] for id in noticing("store@daemons.start:go", told, frozenset())] == [
+        "t/test_daemons.py",
+        "t/test_a.py",
+    ]
+
+
 def test_every_option_is_given_in_some_story():
     told = stories()
     never = [name for name in NAMES if "@" not in name and not noticing(name, told, frozenset())]
