@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from windlass.events import Replied
 from windlass.testing import call, scripted
 
 PATHS = {
@@ -72,6 +73,25 @@ async def test_agents_are_tools_with_their_name_and_description():
 async def test_what_is_no_list_of_named_agents_is_refused(agents: Any, words: str):
     with pytest.raises(w.ConfigError, match=words):
         w.Agent("mock", agents=agents)
+
+
+@pytest.mark.parametrize("way", ["agents", "sub_agent_run", "fan_out"])
+async def test_callback_of_a_sub_agent_is_told_its_events(way: str):
+    seen: list[w.Event] = []
+    child = w.Agent(scripted("found"), name="child", on_event=seen.append)
+
+    @w.tool(name="child")
+    async def delegate(ctx: w.ToolContext[None], task: str) -> str:
+        """Hand a task on."""
+        if way == "fan_out":
+            return (await w.fan_out(child, [task], parent=ctx)).outputs[0]
+        model, told = scripted("found"), seen.append
+        return (await w.sub_agent_run(task, parent=ctx, model=model, on_event=told)).summary
+
+    given: dict[str, Any] = {"agents": [child]} if way == "agents" else {"tools": [delegate]}
+    out = await w.Agent(scripted(call("child", task="x"), "ok"), **given).run("go")
+    assert out.output == "ok"
+    assert [event.message.text for event in seen if isinstance(event, Replied)] == ["found"]
 
 
 async def test_agent_and_tool_of_one_name_are_refused():

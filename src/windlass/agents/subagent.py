@@ -25,6 +25,7 @@ from windlass.loop.run import Run
 from windlass.loop.sinks import Sink
 from windlass.messages import Message, ToolResult, as_messages
 from windlass.models.base import silent
+from windlass.observe.callbacks import CallbackOptions, sinks_of
 from windlass.policies.preview.mode import for_child
 from windlass.store.base import Store
 from windlass.tools.middleware.agent import AgentTool
@@ -159,7 +160,10 @@ async def run_child(
         store=store,
         caller=ctx.caller,
         deps=ctx.deps,
-        sinks=_show_to_parent(parent, ctx, child_id),
+        sinks=(
+            *sinks_of(CallbackOptions.read(agent.options).on_event),
+            *_show_to_parent(parent, ctx, child_id),
+        ),
         ledger=Ledger(plan.limits, above),
         take_over=take_over,
         owner=owner,
