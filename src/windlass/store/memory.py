@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
-FEW = 16  # entries: a turn or two
 
 
 class MemoryJournal:
@@ -192,10 +191,7 @@ class MemoryJournal:
 
     def to_archive(self) -> ArchivedSession:
         """Return what is kept of an unnamed session when it is dropped."""
-        entries = self.entries
-        if len(entries) <= FEW:
-            return ArchivedSession(self.session_id, self._bounds[-1], entries, True)
-        return archive_entries(self.session_id, self._bounds[-1], entries)
+        return archive_entries(self.session_id, self._bounds[-1], self.entries)
 
     def slips(self) -> list[Slip]:
         """Return the model calls in closed rows."""
@@ -489,7 +485,7 @@ class MemoryStore:
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """List the recorded model calls, from journals and from what is kept of dropped ones."""
         slips = [(name, session.slips()) for name, session in self._sessions.items()]
-        for gone in self._archive.latest:
+        for gone in self._archive:
             slips.append((gone.session_id, slips_of(gone.calls, gone.ended_at)))
         found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *self._reserved.values(), *found], which)

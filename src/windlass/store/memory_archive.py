@@ -19,82 +19,51 @@ from windlass.events import (
 )
 from windlass.messages import ToolResult
 
-_TOOL_CALLS: Final = frozenset({RunStarted, ToolDecided, ToolIntended, ToolResulted})
-_CALLS: Final = _TOOL_CALLS | {Replied, ReplyFailed}
+_CALLS: Final = frozenset(
+    {Replied, ReplyFailed, RunStarted, ToolDecided, ToolIntended, ToolResulted}
+)
 _NO_RESULT: Final = ToolResult()
 _SHORT: Final = 200  # characters of a result that is not worth a copy without it
-MOST_SESSIONS: Final = 128  # of the latest, with their model calls
-MOST_ENTRIES: Final = 4096  # of those
-MOST_AUDITED: Final = 8192  # entries of the sessions before them, with decisions for the audit
+MOST_ENTRIES: Final = 8192  # of all sessions
 
 
 class ArchivedSession(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a session: its model calls and its tool calls, each with the runs.
-
-    Of a short session it is all of its entries: that is less than looking for what must stay.
-    """
+    """What is kept of a session: its model calls and its tool calls, each with the runs."""
 
     session_id: str
     ended_at: float
     calls: Sequence[JournalEntry]
-    is_whole: bool = False  # they are all of its entries
-
-    def without_model_calls(self) -> ArchivedSession | None:
-        """Return what the audit reads alone; None if no tool was called."""
-        calls = [entry for entry in self.calls if type(entry) in _TOOL_CALLS]
-        arguments = [entry.arguments for entry in calls if type(entry) is ToolDecided]
-        if not arguments:
-            return None
-        if any(arguments):
-            calls = [_without_arguments(entry) for entry in calls]
-        if self.is_whole:
-            calls = _without_long_results(calls)
-        return ArchivedSession(self.session_id, self.ended_at, calls)
 
 
 class Archive:
-    """Dropped sessions: the latest with all their calls, those before with what the audit reads.
+    """Dropped sessions, the latest last; as many as the limit of entries allows.
 
-    The limits are in entries. What is kept leaves the caches of the processor: with 4,096 sessions
-    every run took up to a seventh longer.
+    A session that reaches the limit alone stays until the next one comes. The limit is low: what is
+    kept leaves the caches of the processor, and with 4,096 sessions every run took a tenth longer.
     """
 
     def __init__(self) -> None:
-        self.latest: deque[ArchivedSession] = deque()
-        self.audited: deque[ArchivedSession] = deque()
-        self._entries = self._audited_entries = 0
+        self._sessions: deque[ArchivedSession] = deque()
+        self._entries = 0
 
     def __iter__(self) -> Iterator[ArchivedSession]:
-        yield from self.audited
-        yield from self.latest
+        return iter(self._sessions)
 
     def __len__(self) -> int:
-        return len(self.audited) + len(self.latest)
+        return len(self._sessions)
 
     def add(self, session: ArchivedSession) -> None:
-        """Add the latest session; older ones lose their model calls, or are dropped."""
-        latest, size = self.latest, len(session.calls)
-        self._entries += size
-        while latest and (self._entries > MOST_ENTRIES or len(latest) >= MOST_SESSIONS):
-            self._retire(latest.popleft())
-        latest.append(session)
-
-    def _retire(self, oldest: ArchivedSession) -> None:
-        self._entries -= len(oldest.calls)
-        kept = oldest.without_model_calls()
-        if kept is None:
-            return
-        self._audited_entries += len(kept.calls)
-        self.audited.append(kept)
-        while self._audited_entries > MOST_AUDITED and len(self.audited) > 1:
-            self._audited_entries -= len(self.audited.popleft().calls)
+        """Add the latest session; the oldest are dropped."""
+        sessions = self._sessions
+        self._entries += len(session.calls)
+        while sessions and self._entries > MOST_ENTRIES:
+            self._entries -= len(sessions.popleft().calls)
+        sessions.append(session)
 
     def remove(self, session_id: str) -> None:
         """Remove a session: it is in the store again, with its calls."""
-        self.latest = deque([one for one in self.latest if one.session_id != session_id])
-        self.audited = deque([one for one in self.audited if one.session_id != session_id])
-        self._entries = sum([len(one.calls) for one in self.latest])
-        self._audited_entries = sum([len(one.calls) for one in self.audited])
+        self._sessions = deque([one for one in self._sessions if one.session_id != session_id])
+        self._entries = sum([len(one.calls) for one in self._sessions])
 
 
 def archive_entries(
@@ -122,10 +91,4 @@ def _without_long_result(entry: JournalEntry) -> JournalEntry:
         content = entry.result.content
         if type(content) is not str or len(content) > _SHORT:
             return msgspec.structs.replace(entry, result=_NO_RESULT)
-    return entry
-
-
-def _without_arguments(entry: JournalEntry) -> JournalEntry:
-    if type(entry) is ToolDecided and entry.arguments is not None:
-        return msgspec.structs.replace(entry, arguments=None)
     return entry
