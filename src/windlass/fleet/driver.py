@@ -66,6 +66,7 @@ MAX_TRIES: Final = 5  # drives in a row that come to nothing, after which a sess
 SUSPECT_DEATHS: Final = 2  # after which a session is driven beside no other that died as often
 SUSPECT_SECONDS: Final = 5.0  # that such a session lives before the next one begins
 HELD_SECONDS: Final = 1.0  # until a session is looked at again that somebody else holds
+OPENING_SECONDS: Final = 0.25  # and before that, for a driver that opens it at the same time
 CHANGED_SECONDS: Final = 60.0  # and of a workflow whose code is another one here
 UNREADABLE_SECONDS: Final = 60.0  # and whose journal cannot be read here
 CHANGED: Final = "WorkflowChanged: "
@@ -247,6 +248,8 @@ class Driver:
         finally:
             settlement.reset(before)
         if ending.claim is not None:  # the session was not opened
+            if isinstance(failure, SessionHeld):  # who opens it just now puts that on record first
+                await seams.sleep(OPENING_SECONDS)
             begun = await self._begin(agent, wish, tries)
             if begun is not True:
                 return begun is False and not self.draining
