@@ -89,7 +89,10 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
 
 
 def _is_passed(run: Run, call: ToolCall) -> bool:
-    return all([method.__self__.passes(run, call) for method in run.plan.moments.before_tool])
+    for method in run.plan.moments.before_tool:  # noqa: SIM110 - done at every call, twice as fast
+        if not method.__self__.passes(run, call):
+            return False
+    return True
 
 
 def _refuse_excess_calls(run: Run, turn: Turn, limit: int) -> None:

@@ -315,6 +315,11 @@ class GatedSkills(Skills):
         if tool is not None and tool.name not in run.plan.denied and _calls_tools(run):
             run.tools = {**run.tools, tool.name: tool}
 
+    def passes(self, run: Run, call: ToolCall) -> bool:
+        if self.reader is not None and call.name == self.reader.name:
+            return False
+        return call.name not in self.standing(run).hidden
+
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
         """Refuse a call outside the active skills' tools."""
         state = self.standing(run)
