@@ -44,9 +44,9 @@ def size(archive: Archive):
 
 def test_the_calls_of_the_latest_sessions_are_kept():
     archive = Archive()
-    for number in range(300):
+    for number in range(200):
         archive.add(archived(f"s{number}", [Said(Message("user", "go")), *entries_of(1)]))
-    assert names(archive) == [f"s{number}" for number in range(300)]
+    assert names(archive) == [f"s{number}" for number in range(200)]
     assert all(
         {type(entry) for entry in one.calls}
         == {RunStarted, Replied, ToolDecided, ToolIntended, ToolResulted}
@@ -57,9 +57,9 @@ def test_the_calls_of_the_latest_sessions_are_kept():
 def test_long_runs_do_not_fill_the_memory():
     archive = Archive()
     for number in range(60):
-        archive.add(archived(f"s{number}", entries_of(200)))
-    assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 801
-    assert names(archive) == [f"s{number}" for number in range(50, 60)]
+        archive.add(archived(f"s{number}", entries_of(20)))
+    assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 81
+    assert names(archive) == [f"s{number}" for number in range(48, 60)]
 
 
 def test_a_session_that_reaches_the_limit_alone_stays_until_the_next():
@@ -73,11 +73,11 @@ def test_a_session_that_reaches_the_limit_alone_stays_until_the_next():
 def test_a_session_that_is_opened_again_is_removed():
     archive = Archive()
     for number in range(10):
-        archive.add(archived(f"s{number}", entries_of(100)))
+        archive.add(archived(f"s{number}", entries_of(20)))
     archive.remove("s0")
     archive.remove("s5")
     assert names(archive) == ["s1", "s2", "s3", "s4", "s6", "s7", "s8", "s9"]
-    for number in range(300):
+    for number in range(200):
         archive.add(archived(f"t{number}", entries_of(10)))
     assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 41
 

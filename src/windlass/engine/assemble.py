@@ -38,7 +38,7 @@ from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
 from windlass.loop.ledger import Budget
 from windlass.loop.lifecycle import adopt
-from windlass.loop.plan import BUDGET, Plan
+from windlass.loop.plan import BUDGET, Plan, create_plan
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.sinks import Watcher
@@ -176,9 +176,10 @@ class _Built(msgspec.Struct, frozen=True):
 _shared_plans: dict[tuple[object, ...], _Built] = {}
 _MOST_SHARED: Final = 256
 _NO_MODEL: Final = Model()
+#: Options of agents that are assembled elsewhere, or that stand for others.
+_ELSEWHERE: Final = frozenset({"handoffs", "mcp_servers", "profile", "skills"})
 #: Options that are about a workspace.
 _PLACED: Final = frozenset({"approval_policy", "mounts", "permissions", "workspace"})
-_SECRETS: Final = frozenset({"api_key", "base_url", "headers"})
 
 
 def assemble(values: Values, system: str | None, door: str, *, is_connected: bool = False) -> Plan:
@@ -188,32 +189,29 @@ def assemble(values: Values, system: str | None, door: str, *, is_connected: boo
     """
     if system is not None and not (type(system) is str and system.isascii()):
         system = words("system", system)
-    if not is_connected and (
-        "mcp_servers" in values or ("skills" in values and _names_servers(values))
-    ):
-        return import_module("windlass.engine.mcp.connector").build_unconnected(
-            values, system, door
-        )
-    if "handoffs" in values:
-        return import_module("windlass.engine.handoff.team").build_front(values, system, door)
-    given, values = values, with_profile(values) if "profile" in values else values
+    given = values
+    if not _ELSEWHERE.isdisjoint(values):
+        if not is_connected and (
+            "mcp_servers" in values or ("skills" in values and _names_servers(values))
+        ):
+            connector = import_module("windlass.engine.mcp.connector")
+            return connector.build_unconnected(values, system, door)
+        if "handoffs" in values:
+            return import_module("windlass.engine.handoff.team").build_front(values, system, door)
+        if "profile" in values:
+            values = with_profile(values)
     model_options = ModelOptions.read(values)
     model = resolve_model(model_options)
     values = with_defaults(values, model)
     model = with_retries(model, model_options)
     model.check()
-    listed = resolve_names(ToolOptions.read(values).tools, values)
-    if "agents" in values:
-        listed = (*as_tools(listed), *AgentOptions.read(values).agents)
-    tools = as_tools(listed)
-    if "subagents" in values:
-        tools = import_module("windlass.workers.tools").add_lifecycle_tools(tools, values)
+    tools = _collect_tools(values)
     recipe = _Recipe(given, values, system, door, model, model_options, tools)
-    has_builtin = any([tool.name in BUILTIN_NAMES for tool in tools])
-    if has_builtin or not _PLACED.isdisjoint(values):
-        return _build_placed(recipe, has_builtin)
     key = _key_of(recipe)
     if key is None:
+        has_builtin = any([tool.name in BUILTIN_NAMES for tool in tools])
+        if has_builtin or not _PLACED.isdisjoint(values):
+            return _build_placed(recipe, has_builtin)
         return _build(recipe).plan
     built = _shared_plans.get(key)
     if built is None:
@@ -225,6 +223,17 @@ def assemble(values: Values, system: str | None, door: str, *, is_connected: boo
         # Without its model: who holds a model holds its key, too.
         _shared_plans[key] = msgspec.structs.replace(built, plan=built.plan.of(_NO_MODEL))
     return built.plan.of(with_tool_format(model, built.mode))
+
+
+def _collect_tools(values: Values) -> tuple[Tool, ...]:
+    """Collect the tools of the options; agents are tools, too."""
+    listed = resolve_names(ToolOptions.read(values).tools, values)
+    if "agents" in values:
+        listed = (*as_tools(listed), *AgentOptions.read(values).agents)
+    tools = as_tools(listed)
+    if "subagents" in values:
+        return import_module("windlass.workers.tools").add_lifecycle_tools(tools, values)
+    return tools
 
 
 def _build_placed(recipe: _Recipe, has_builtin: bool) -> Plan:
@@ -249,17 +258,18 @@ def _names_servers(values: Values) -> bool:
 
 def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:
     """Return all that a plan depends on beside its model; None for what may change unseen."""
-    model, caps = recipe.model, id(recipe.model.capabilities)
-    key: list[object] = [recipe.door, recipe.system, caps, model.provider, model.native_tools]
-    key += recipe.tools
+    model = recipe.model
+    values: Mapping[str, object] = recipe.values
     for tool in recipe.tools:
-        if tool.annotations:  # flow control reads them, and a program may change them
+        # Flow control reads annotations, and a program may change them.
+        if tool.annotations or tool.name in BUILTIN_NAMES:
             return None
-    given: Mapping[str, object] = recipe.values
-    for name, value in given.items():
+    key: list[object] = [recipe.door, recipe.system, model.provider, model.native_tools]
+    key += (id(model.capabilities), recipe.tools)
+    for name, value in values.items():
         if name not in _APART:
             kind = type(value)
-            if kind not in _CONSTANT or name in _SECRETS:
+            if kind not in _CONSTANT or name in _PLACED:
                 return None
             key += (name, kind, value)
     return tuple(key)
@@ -538,7 +548,7 @@ def _build_plan(
     if "disallowed_tools" in values or AGENT_FRAMEWORK_DISALLOWED:
         denied = collect_denied(ToolFilterOptions.read(values))
     at_once = _LOOP_TOOLS_AT_ONCE if ctx.door == "agent_loop" else _AGENT_TOOLS_AT_ONCE
-    return Plan(
+    return create_plan(
         model,
         door=ctx.door,
         name=agent.name,

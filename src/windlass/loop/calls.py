@@ -530,25 +530,19 @@ def answer(run: Run, turn: Turn) -> None:
     """Add the results to the view as one tool message, then the messages held back."""
     if not turn.open:
         return
-    shown, results = turn.shown, turn.results
-    view, record = run.view, run.record
-    ids: tuple[str, ...] = ()
-    blocks: tuple[ToolResult, ...] = ()
+    shown, results, view = turn.shown, turn.results, run.view
+    ids = tuple([call.id for call in turn.calls])
+    if len(shown) < len(ids):
+        shown.update({call_id: results[call_id] for call_id in ids if call_id not in shown})
     changed: dict[str, ToolResult] | None = None
-    for call in turn.calls:
-        call_id = call.id
-        result = results[call_id]
-        block = shown.setdefault(call_id, result)
-        if block is not result:
-            changed = {**(changed or {}), call_id: block}
-        ids += (call_id,)
-        blocks += (block,)
-    record(ToolMessage(ids, changed))
+    if shown != results:
+        changed = {one: shown[one] for one in ids if shown[one] is not results[one]} or None
+    run.record(ToolMessage(ids, changed))
     turn.open = False
     strand = view.strand
     items = strand.items
     place = len(items) - 1
-    items.append(Message("tool", blocks))
+    items.append(Message("tool", tuple(map(shown.__getitem__, ids))))
     # Every call of the reply has its answer here, so that nobody has to look for it again.
     if strand.audited == place and items[place] is turn.message:
         strand.audited = place + 2

@@ -10,7 +10,7 @@ estimates is held back for those that run beside others, so that they do not all
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import msgspec
 
@@ -138,57 +138,41 @@ class Allotment(Protocol):
         ...
 
 
-class Ledger:
-    """The ledger of one run, or of a tree of runs."""
+class Ledger(msgspec.Struct, eq=False):
+    """The ledger of one run, or of a tree of runs: `Ledger(limits, parent)`."""
 
-    __slots__ = (
-        "_errors",
-        "_limits",
-        "_held_tokens",
-        "_held_usd",
-        "_open",
-        "_waiting",
-        "allotment",
-        "allotted",
-        "calls",
-        "input_tokens",
-        "iterations",
-        "kept_back",
-        "limited",
-        "max_iterations",
-        "output_tokens",
-        "parent",
-        "paid_usd",
-        "period",
-        "root",
-        "seconds",
-        "spends",
-        "tokens",
-        "usd",
-    )
+    _limits: Budget = NO_LIMITS
+    parent: Ledger | None = None
+    max_iterations: int | None = None
+    spends: bool = False  # tokens or dollars are limited here
+    limited: bool = False  # at the root: a ledger below limits tokens or dollars, or did
+    iterations: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0  # that earlier drives of the run were at work
+    kept_back: float = 0.0  # the share of each limit that only a closing answer may spend
+    period: Period | None = None  # where what is on the books of a store counts
+    allotment: Allotment | None = None  # where other processes spend from its limits too
+    allotted: bool = False  # at the root: a ledger below has an allotment
+    _held_tokens: int = 0
+    _held_usd: float = 0.0
+    _open: int = 0  # calls that hold something
+    # of estimates, the worst so far for each kind of call; None while the first is under way
+    _errors: dict[str, tuple[int, float] | None] | None = None
+    _waiting: list[asyncio.Future[None]] | None = None
+    # counted at the root alone, since it was made
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    paid_usd: float = 0.0
+    root: Ledger = cast("Any", None)  # the books above all others
 
-    def __init__(self, limits: Budget = NO_LIMITS, parent: Ledger | None = None) -> None:
-        self.parent = parent
-        self.root: Ledger = self if parent is None else parent.root  # the books above all others
-        self.limited = False  # at the root: a ledger below limits tokens or dollars, or did
-        self._limits, self.max_iterations = limits, limits.iterations
-        self.spends = limits.tokens is not None or limits.usd is not None
-        if self.spends:
-            self.root.limited = True
-        self.iterations, self.tokens, self.usd = 0, 0, 0.0
-        self.seconds = 0.0  # that earlier drives of the run were at work
-        self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
-        self.period: Period | None = None  # where what is on the books of a store counts
-        self.allotment: Allotment | None = None  # where other processes spend from its limits too
-        self.allotted = False  # at the root: a ledger below has an allotment
-        self._held_tokens, self._held_usd = 0, 0.0
-        self._open = 0  # calls that hold something
-        # of estimates, the worst so far for each kind of call; None while the first is under way
-        self._errors: dict[str, tuple[int, float] | None] | None = None
-        self._waiting: list[asyncio.Future[None]] | None = None
-        # counted at the root alone, since it was made
-        self.calls = self.input_tokens = self.output_tokens = 0
-        self.paid_usd = 0.0
+    def __post_init__(self) -> None:
+        limits, parent = self._limits, self.parent
+        self.root = self if parent is None else parent.root
+        self.max_iterations = limits.iterations
+        if limits.tokens is not None or limits.usd is not None:
+            self.spends = self.root.limited = True
 
     @property
     def limits(self) -> Budget:

@@ -12,7 +12,7 @@ from windlass.errors import ConfigError, Corrupt
 from windlass.events import Framed
 from windlass.json_types import JsonObject
 from windlass.loop.ledger import NO_LIMITS, REPLY_TOKENS, Budget
-from windlass.loop.policy import Policy, moments_of
+from windlass.loop.policy import Moments, Policy, moments_of
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Model, Settings
 from windlass.tools.render import to_text
@@ -32,110 +32,51 @@ BUDGET = "budget"  # in a run's metadata: the limits that it was given
 HELD_SERVERS: Final = "held_servers"
 
 
-class Plan:
-    """The plan of a run: frozen, assembled once, shared by many runs."""
+class Plan(msgspec.Struct, eq=False, kw_only=True):
+    """The plan of a run: assembled once by `create_plan`, shared by many runs."""
 
-    __slots__ = (
-        "concurrency",
-        "connect",
-        "deliberates",
-        "denied",
-        "digest",
-        "door",
-        "eager",
-        "frame",
-        "framed",
-        "inherited",
-        "limits",
-        "max_calls_per_reply",
-        "metadata",
-        "model",
-        "moments",
-        "name",
-        "policies",
-        "relocate",
-        "servers",
-        "reply_tokens",
-        "resume_attempts",
-        "role",
-        "tool_timeout",
-        "tools",
-        "validation",
-        "watchers",
-        "withheld",
-        "workspace",
-    )
-
-    def __init__(
-        self,
-        model: Model,
-        *,
-        door: str = "agent",
-        name: str | None = None,
-        system: str | None = None,
-        tools: Sequence[Tool] = (),
-        settings: Settings | None = None,
-        policies: Sequence[Policy[Any]] = (),
-        limits: Budget = NO_LIMITS,
-        concurrency: int = 1,
-        eager: bool = True,
-        tool_timeout: float | None = 120.0,
-        validation: Validation = "strict",
-        metadata: JsonObject | None = None,
-        offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
-        role: str | None = None,
-        resume_attempts: int | None = RESUME_ATTEMPTS,
-        denied: frozenset[str] = frozenset(),  # tools that nobody may bring into a run
-        watchers: Sequence[Callable[[Run], Watcher]] = (),  # make those who watch each run
-        max_calls_per_reply: int = MAX_CALLS_PER_REPLY,  # the calls after these are not run
-    ) -> None:
-        self.model, self.door, self.name, self.metadata = model, door, name, metadata
-        self.role, self.denied, self.watchers = role, denied, tuple(watchers)
-        self.withheld: frozenset[str] = frozenset()  # tools whose calls are denied, not unknown
-        self.workspace: object = None  # the options of the folder and the sandbox of its tools
-        self.policies = tuple(policies)
-        # completes the plan once servers have said which tools they have; mostly there is none
-        self.connect: Callable[[Any], Awaitable[Plan]] | None = None
-        self.servers: tuple[Any, ...] = ()  # those that `connect` holds for the run
-        self.inherited: tuple[Policy[Any], ...] = ()  # those of its policies that are of a parent
-        # returns the plan for the workspace of a session; None for agents that use none
-        self.relocate: Callable[[Plan, Sequence[JournalEntry]], Plan] | None = None
-        self.moments = moments = moments_of(self.policies)
-        self.deliberates = moments.deliberates
-        self.limits, self.concurrency = limits, concurrency
-        self.max_calls_per_reply = max_calls_per_reply
-        self.validation: Validation = validation
-        self.tool_timeout = tool_timeout
-        # deaths in a row without a new reply or result, after which a run is not taken up again
-        self.resume_attempts = resume_attempts
-        settings = settings or _SETTINGS
-        self.reply_tokens = settings.max_tokens or REPLY_TOKENS
-        offer = _offer(system, tuple(tools), settings, offered)
-        self.tools: Mapping[str, Tool] = offer.tools
-        self.eager = eager and offer.reads
-        self.frame, self.framed, self.digest = offer.frame, offer.framed, offer.framed.digest
+    model: Model
+    door: str
+    name: str | None
+    role: str | None
+    metadata: JsonObject | None
+    policies: tuple[Policy[Any], ...]
+    moments: Moments
+    deliberates: bool
+    limits: Budget
+    tools: Mapping[str, Tool]
+    frame: Frame
+    framed: Framed
+    digest: str
+    concurrency: int
+    eager: bool
+    tool_timeout: float | None
+    validation: Validation
+    reply_tokens: int
+    resume_attempts: int | None
+    """Deaths in a row without a new reply or result, after which a run is not taken up again."""
+    max_calls_per_reply: int
+    """The calls of a reply after these are not run."""
+    denied: frozenset[str]
+    """Tools that nobody may bring into a run."""
+    watchers: tuple[Callable[[Run], Watcher], ...]
+    """Make those who watch each run."""
+    withheld: frozenset[str] = frozenset()
+    """Tools whose calls are denied, not unknown."""
+    workspace: object = None
+    """The options of the folder and the sandbox of its tools."""
+    connect: Callable[[Any], Awaitable[Plan]] | None = None
+    """Completes the plan once servers have said which tools they have; mostly there is none."""
+    servers: tuple[Any, ...] = ()
+    """Those that `connect` holds for the run."""
+    inherited: tuple[Policy[Any], ...] = ()
+    """Those of its policies that are of a parent."""
+    relocate: Callable[[Plan, Sequence[JournalEntry]], Plan] | None = None
+    """Returns the plan for the workspace of a session; None for agents that use none."""
 
     def of(self, model: Model) -> Plan:
         """Return the same plan for another model."""
-        other = object.__new__(Plan)
-        other.model, other.door, other.name, other.metadata = (
-            model,
-            self.door,
-            self.name,
-            self.metadata,
-        )
-        other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
-        other.withheld, other.workspace = self.withheld, self.workspace
-        other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
-        other.inherited, other.connect = self.inherited, self.connect
-        other.relocate, other.servers = self.relocate, self.servers
-        other.deliberates, other.concurrency = self.deliberates, self.concurrency
-        other.validation, other.tool_timeout = self.validation, self.tool_timeout
-        other.resume_attempts = self.resume_attempts
-        other.max_calls_per_reply = self.max_calls_per_reply
-        other.tools, other.eager, other.reply_tokens = self.tools, self.eager, self.reply_tokens
-        other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
-        return other
+        return msgspec.structs.replace(self, model=model)
 
     def follow(self, entries: Sequence[JournalEntry]) -> Plan:
         """Return the plan for the workspace of a session; the same where it uses none."""
@@ -166,6 +107,59 @@ class Plan:
         other.moments = moments_of(other.policies)
         other.deliberates = other.moments.deliberates
         return other
+
+
+def create_plan(
+    model: Model,
+    *,
+    door: str = "agent",
+    name: str | None = None,
+    system: str | None = None,
+    tools: Sequence[Tool] = (),
+    settings: Settings | None = None,
+    policies: Sequence[Policy[Any]] = (),
+    limits: Budget = NO_LIMITS,
+    concurrency: int = 1,
+    eager: bool = True,
+    tool_timeout: float | None = 120.0,
+    validation: Validation = "strict",
+    metadata: JsonObject | None = None,
+    offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
+    role: str | None = None,
+    resume_attempts: int | None = RESUME_ATTEMPTS,
+    denied: frozenset[str] = frozenset(),
+    watchers: Sequence[Callable[[Run], Watcher]] = (),
+    max_calls_per_reply: int = MAX_CALLS_PER_REPLY,
+) -> Plan:
+    """Build the plan of a run: `create_plan(model, system="Be brief.", tools=[add])`."""
+    settings = settings or _SETTINGS
+    offer = _offer(system, tuple(tools), settings, offered)
+    policies = tuple(policies)
+    moments = moments_of(policies)
+    return Plan(
+        model=model,
+        door=door,
+        name=name,
+        role=role,
+        metadata=metadata,
+        policies=policies,
+        moments=moments,
+        deliberates=moments.deliberates,
+        limits=limits,
+        tools=offer.tools,
+        frame=offer.frame,
+        framed=offer.framed,
+        digest=offer.framed.digest,
+        concurrency=concurrency,
+        eager=eager and offer.reads,
+        tool_timeout=tool_timeout,
+        validation=validation,
+        reply_tokens=settings.max_tokens or REPLY_TOKENS,
+        resume_attempts=resume_attempts,
+        max_calls_per_reply=max_calls_per_reply,
+        denied=denied,
+        watchers=tuple(watchers),
+    )
 
 
 class _Offer(msgspec.Struct, frozen=True):

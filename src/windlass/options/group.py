@@ -137,11 +137,7 @@ class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
         names, untouched = _declaration_of(cls)
         if names.isdisjoint(values):
             return untouched  # pyright: ignore[reportReturnType] - the cache forgets whose it is
-        found: dict[str, Any] = {}
-        for name in values:
-            if name in names:
-                found[name] = values[name]
-        return cls(**found)
+        return cls(**{name: values[name] for name in names.intersection(values)})
 
     @classmethod
     def is_given(cls, values: Values) -> bool:

@@ -54,16 +54,26 @@ def parse_options(
                 raise unknown_option(name, known.union(also), where)
             values[name] = check(name, value)
             continue
-        own = ALIASES.get(name, name)
+        own, check, warning = _read_name(name)
         if own != name and own in given:
             raise ConfigError(f"{name} and {own} are the same option: give one")
-        option = find_option(own)
-        values[own] = option.check(name, value)
-        if own != name and name in _deprecated_aliases(own):
-            _warn(f"{name} is now {own}")
-        if option.deprecated is not None and value is not None:
-            _warn(f"{name} is deprecated; use {option.deprecated}")
+        values[own] = check(name, value)
+        if warning is not None and (own != name or value is not None):
+            _warn(warning)
     return values
+
+
+@cache
+def _read_name(name: str) -> tuple[str, Check, str | None]:
+    """Return the option of a name: its own name, its check, and a warning where one is due."""
+    own = ALIASES.get(name, name)
+    option = find_option(own)
+    for alias in option.aliases:
+        if isinstance(alias, Alias) and alias.deprecated and alias.name == name:
+            return own, option.check, f"{name} is now {own}"
+    if option.deprecated is None:
+        return own, option.check, None
+    return own, option.check, f"{name} is deprecated; use {option.deprecated}"
 
 
 def find_group(name: str) -> type[OptionGroup]:
@@ -126,13 +136,6 @@ def unknown_option(name: object, known: Iterable[str], where: str) -> ConfigErro
 
 def _own_name(name: str) -> str:
     return ALIASES.get(name, name)
-
-
-@cache
-def _deprecated_aliases(name: str) -> frozenset[str]:
-    """Return the other names of an option that are not to be used any more."""
-    aliases = find_option(name).aliases
-    return frozenset([each.name for each in aliases if isinstance(each, Alias) and each.deprecated])
 
 
 def _warn(message: str) -> None:

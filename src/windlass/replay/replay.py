@@ -37,7 +37,7 @@ from windlass.events import (
     ToolShown,
 )
 from windlass.json_types import JsonObject
-from windlass.loop.plan import Plan, frame_of
+from windlass.loop.plan import Plan, create_plan, frame_of
 from windlass.loop.policy import Policy
 from windlass.loop.requests import requests_of
 from windlass.loop.resume_input import Answers, decision_of, keep_answer
@@ -304,7 +304,7 @@ def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) 
     known += [stand_in(spec) for spec in brought.values()]
     model = Model()
     model.provider, model.name = run.begun.provider, run.begun.model
-    return Plan(
+    return create_plan(
         model,
         door=run.begun.door,
         name=run.begun.name,

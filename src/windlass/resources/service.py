@@ -287,7 +287,7 @@ class _Call:
                 return row_for(work, verb.plan, method, self.arguments)
 
             made = await store.consult(look)
-        own_context = _Context(self, tenant, ctx)
+        own_context = _Context.of(self, tenant, ctx)
         value = await begin(verb.plan, method, made, self.arguments, own_context)
         if self.committed:
             return self.show(value)
@@ -314,11 +314,14 @@ class _Call:
 class _Context(ToolContext[Any]):
     """The context of an async method: its commit is audited, and its `tx` knows the tenant."""
 
-    __slots__ = ("_call", "_tenant")
+    call: _Call = cast("Any", None)
+    tenant: str = ""
 
-    def __init__(self, call: _Call, tenant: str, ctx: ToolContext[Any] | None) -> None:
+    @classmethod
+    def of(cls, call: _Call, tenant: str, ctx: ToolContext[Any] | None) -> _Context:
+        """Build the context of a call, from that of the tool it is made as."""
         origin = call.origin
-        super().__init__(
+        return cls(
             None if ctx is None else ctx.deps,
             call.caller,
             origin.session or "",
@@ -327,15 +330,16 @@ class _Context(ToolContext[Any]):
             origin.tool,
             cast("Any", _Outside()) if ctx is None else ctx.scope,
             1 if ctx is None else ctx.attempt,
+            call=call,
+            tenant=tenant,
         )
-        self._call, self._tenant = call, tenant
 
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run `body(tx)` in one transaction with the audit row and the record of this call."""
-        call = self._call
+        call = self.call
         if call.committed:
             raise RuntimeError(f"{self.tool_name} has committed already; a call commits once")
-        await call.commit(lambda tx: call.body(tx, self._tenant, body))
+        await call.commit(lambda tx: call.body(tx, self.tenant, body))
         call.committed = True
         return call.value
 

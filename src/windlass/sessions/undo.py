@@ -277,8 +277,6 @@ class _Undoing:
 class _Context(ToolContext[Any]):
     """The context of an undo, with its own idempotency key."""
 
-    __slots__ = ()
-
     @property
     def idempotency_key(self) -> str:
         return f"{self.session_id}:{self.call_id}:undo"

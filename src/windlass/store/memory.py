@@ -13,6 +13,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import ref
 
+import msgspec
+
 from windlass import seams
 from windlass.errors import Locked, NoSuchSession, StaleWriter, StoreError, nearest
 from windlass.events import (
@@ -58,38 +60,25 @@ T = TypeVar("T")
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
 
 
-class MemoryJournal:
+class MemoryJournal(msgspec.Struct, eq=False, weakref=True):
     """A session in memory, and its writer's hold on it."""
 
+    session_id: str
+    entries: list[JournalEntry]
+    append: Callable[[JournalEntry], None]  # the list's own method
+    mail: list[InboxItem]
+    holder: tuple[float, str | None]  # since when, and for whom
+    _store: MemoryStore
+    _bounds: list[float]  # of each row, its end and when it was closed
+    _loop: asyncio.AbstractEventLoop
+    on_mail: Callable[[], None] | None = None
     immediate: bool = True
-    # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
-    __slots__ = tuple(
-        "_bounds _coming _held _loop _replaced _store _taking "
-        "append entries holder lost_seconds mail on_mail session_id stays_held __weakref__".split()
-    )
-    immediate = True
-
-    def __init__(
-        self,
-        store: MemoryStore,
-        session_id: str,
-        entries: list[JournalEntry],
-        bounds: list[float],
-        mail: list[InboxItem],
-        holder: tuple[float, str | None] = (0.0, None),
-    ) -> None:
-        self.session_id, self.entries, self.mail = session_id, entries, mail
-        self.append: Callable[[JournalEntry], None] = entries.append
-        self.on_mail: Callable[[], None] | None = None
-        self._store, self._bounds = store, bounds
-        self._taking: tuple[InboxItem, ...] = ()
-        self._coming: tuple[InboxItem, ...] = ()  # from another thread, and not yet in the mail
-        self._held = True
-        self._replaced = False  # another writer has taken the session over
-        self.stays_held = False
-        self.lost_seconds = 0.0
-        self.holder = holder  # since when, and for whom
-        self._loop = asyncio.get_running_loop()
+    stays_held: bool = False
+    lost_seconds: float = 0.0
+    _taking: tuple[InboxItem, ...] = ()
+    _coming: tuple[InboxItem, ...] = ()  # from another thread, and not yet in the mail
+    _held: bool = True
+    _replaced: bool = False  # another writer has taken the session over
 
     def flush(self) -> None:
         """Close the current row."""
@@ -209,7 +198,7 @@ class MemoryJournal:
             self._held, self._replaced = False, True
         entries, bounds = self.entries[: self.size], self._bounds.copy()
         mail = self.waiting()
-        journal = MemoryJournal(self._store, self.session_id, entries, bounds, mail, holder)
+        journal = self._store.new_journal(self.session_id, entries, bounds, mail, holder)
         journal.lost_seconds = lost
         return journal
 
@@ -255,7 +244,7 @@ class MemoryStore:
             check_identifier(session_id, "session_id")
             root = None if parent_id is None else self.find_root(parent_id)
             opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
-            journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [], holder)
+            journal = self.new_journal(session_id, [opened], [1, seams.now()], [], holder)
         elif held.held and not take_over:
             raise build_held_error(held)
         else:
@@ -264,6 +253,18 @@ class MemoryStore:
                 self._archive.remove(session_id)
         self._sessions[session_id] = journal
         return journal
+
+    def new_journal(
+        self,
+        session_id: str,
+        entries: list[JournalEntry],
+        bounds: list[float],
+        mail: list[InboxItem],
+        holder: tuple[float, str | None],
+    ) -> MemoryJournal:
+        """Return a journal of these entries for a writer in the running event loop."""
+        loop = asyncio.get_running_loop()
+        return MemoryJournal(session_id, entries, entries.append, mail, holder, self, bounds, loop)
 
     def let_go(self, session_id: str) -> None:
         """Keep an unnamed session only as long as something references its result."""
@@ -437,7 +438,7 @@ class MemoryStore:
         opened = entries[0]
         assert isinstance(opened, SessionOpened)
         bounds = [len(entries), seams.now()]
-        journal = MemoryJournal(self, opened.session_id, entries, bounds, [])
+        journal = self.new_journal(opened.session_id, entries, bounds, [], (0.0, None))
         journal.release()
         self._sessions[opened.session_id] = journal
 

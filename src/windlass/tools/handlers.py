@@ -6,19 +6,19 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
 
+_NESTED: Final = frozenset({dict, list})
+
 
 def own(arguments: JsonObject) -> JsonObject:
     """Copy the arguments, which are recorded, so that a handler may change them."""
-    copied = {**arguments}
-    for value in arguments.values():
-        if type(value) is dict or type(value) is list:  # most arguments are flat
-            return {key: _copy(value) for key, value in copied.items()}
-    return copied
+    if _NESTED.isdisjoint(map(type, arguments.values())):  # as most are
+        return arguments.copy()
+    return {key: _copy(value) for key, value in arguments.items()}
 
 
 def _copy(value: Any) -> Any:

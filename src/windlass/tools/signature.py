@@ -57,10 +57,11 @@ class Plan(msgspec.Struct, frozen=True):
     def bind(self, arguments: JsonObject) -> JsonObject:
         """Copy the arguments and convert them to the types of the function."""
         copied = own(arguments)
-        for name in self.integers:
-            value = copied.get(name)
-            if type(value) is float and value.is_integer():
-                copied[name] = int(value)
+        if self.integers and float in map(type, copied.values()):
+            for name in self.integers:
+                value = copied.get(name)
+                if type(value) is float and value.is_integer():
+                    copied[name] = int(value)
         if self.typed:
             problems: list[str] = []
             for name, value in copied.items():

@@ -128,7 +128,7 @@ class CallScope(Protocol):
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T: ...
 
 
-class ToolContext(Generic[Deps]):
+class ToolContext(msgspec.Struct, Generic[Deps], eq=False):
     """The context of a tool call: a parameter with this type, at any position, gets it.
 
     ```python
@@ -139,34 +139,19 @@ class ToolContext(Generic[Deps]):
     `commit(…)`. The model does not see the parameter.
     """
 
-    __slots__ = (
-        "attempt",
-        "call_id",
-        "caller",
-        "decided",
-        "deps",
-        "run_id",
-        "scope",
-        "session_id",
-        "tool_name",
-    )
+    deps: Deps
+    caller: Any
+    session_id: str
+    run_id: str
+    call_id: str
+    tool_name: str
+    scope: CallScope
+    attempt: int = 1
+    decided: JsonObject | None = None
+    """The arguments that were decided on, which the tool must be given."""
 
-    def __init__(
-        self,
-        deps: Deps,
-        caller: Any,
-        session_id: str,
-        run_id: str,
-        call_id: str,
-        tool_name: str,
-        scope: CallScope,
-        attempt: int = 1,
-        decided: JsonObject | None = None,
-    ) -> None:
-        self.deps, self.caller, self.scope = deps, caller, scope
-        self.session_id, self.run_id, self.call_id = session_id, run_id, call_id
-        self.tool_name, self.attempt = tool_name, attempt
-        self.decided = decided  # the arguments that were decided on, which the tool must be given
+    def __repr__(self) -> str:
+        return f"<ToolContext of {self.tool_name} {self.call_id}>"
 
     @property
     def idempotency_key(self) -> str:

@@ -24,7 +24,7 @@ from windlass.errors import ConfigError, NoSuchSession, ParentRequired, SessionH
 from windlass.fleet.request import FleetAgent, name_agent
 from windlass.fleet.session_driver import NotHere, SessionDriver
 from windlass.json_types import JsonObject, as_list, as_object
-from windlass.loop.plan import Plan
+from windlass.loop.plan import create_plan
 from windlass.loop.run import Run
 from windlass.policies.preview.mode import MODE
 from windlass.store.base import Store
@@ -120,7 +120,7 @@ def _is_of_agent(agent: Agent[Any, Any], name: str, options: JsonObject) -> bool
 
 def _has_unrecorded(parent: Run) -> bool:
     """Check whether a rule of the parent is put on record only by the first run under it."""
-    bound = place_under(Plan(parent.model), parent)
+    bound = place_under(create_plan(parent.model), parent)
     return any([policy.as_record() == {} for policy in bound.inherited])
 
 

@@ -34,7 +34,7 @@ from windlass.json_types import JsonObject, as_object, is_sequence
 from windlass.loop.inbox import take_item, wait_for_mail
 from windlass.loop.kernel import Stage
 from windlass.loop.ledger import NO_LIMITS
-from windlass.loop.plan import BUDGET, Plan, as_journaled
+from windlass.loop.plan import BUDGET, Plan, as_journaled, create_plan
 from windlass.loop.policy import Policy
 from windlass.loop.resume import Standing, standing
 from windlass.loop.resume_input import Allow, Deny
@@ -174,7 +174,7 @@ class WorkflowArguments:
         metadata: JsonObject = {RECORD: record}
         if said := self.limits.collect_limits():
             metadata[BUDGET] = said
-        return Plan(
+        return create_plan(
             FlowModel(flow.name),
             door=DOOR,
             name=flow.name,
