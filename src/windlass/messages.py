@@ -221,6 +221,9 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def text(self) -> str:
         """The text blocks of the message, joined."""
+        content = self.content
+        if len(content) == 1 and type(block := content[0]) is Text:
+            return block.text
         return "".join([block.text for block in self.content if type(block) is Text])
 
     @property

@@ -15,7 +15,7 @@ from windlass import errors, testing
 from windlass.config.loader import BUILT_IN, load
 from windlass.engine import assemble
 from windlass.engine.keywords import LoopOptions
-from windlass.loop.plan import MAX_CALLS_PER_REPLY, Plan
+from windlass.loop.plan import MAX_CALLS_PER_REPLY, create_plan
 from windlass.loop.policy import Policy
 from windlass.messages import Outcome
 from windlass.models.registry.scope import ENDPOINTS
@@ -123,7 +123,7 @@ def test_the_defaults_are_the_code_s():
     plan: Any = assemble.assemble({"model": scripted("x")}, None, "agent_loop")
     assert rows["tool_timeout"][0] == f"{plan.tool_timeout:g}"
     assert rows["tool_arg_validation"][0] == f'`"{plan.validation}"`'
-    assert rows["eager_tools"][0] == "`True`" and Plan.__init__.__kwdefaults__["eager"] is True
+    assert rows["eager_tools"][0] == "`True`" and create_plan.__kwdefaults__["eager"] is True
     assert rows["tool_result_max_bytes"][0] == str(ResultCap().max_bytes)
     assert rows["max_nudges"][0] == str(Completion.__init__.__kwdefaults__["max_nudges"])
     assert SENTINEL in rows["done_sentinel"][0]

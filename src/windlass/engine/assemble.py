@@ -33,6 +33,7 @@ from windlass.engine.model_options import (
     check_provider_dict,
 )
 from windlass.engine.run_options import AgentOptions
+from windlass.engine.shared_plans import SharedPlan, build_key, find_shared, keep_shared, may_share
 from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
@@ -48,7 +49,7 @@ from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.scope import ENDPOINTS
 from windlass.options.checks import words
 from windlass.options.group import Check, Values
-from windlass.options.index import OF_A_RUN, SETTLED
+from windlass.options.index import SETTLED
 from windlass.options.parse import parse_options
 from windlass.options.prompts import Prompts
 from windlass.output.options import OutputOptions
@@ -89,12 +90,6 @@ _TURN_LIMIT: Final = names_in("policies.turn_limit.options")
 _LOOP_TOOLS_AT_ONCE: Final = 1
 _AGENT_TOOLS_AT_ONCE: Final = 16
 _NOTHING: Final[frozenset[str]] = frozenset()
-#: Options that a plan does not depend on, or that are in the key of a shared one already.
-_APART: Final = OF_A_RUN.union(
-    CONNECTION, {"model", "tools", "deps", "deps_type", "messages", "transcript"}
-)
-#: Types of values that nobody can change.
-_CONSTANT: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def parse_loop_options(given: Mapping[str, Any], where: str = "agent_loop") -> dict[str, Any]:
@@ -164,18 +159,15 @@ class _Recipe(msgspec.Struct, eq=False):
 
 
 class _Built(msgspec.Struct, frozen=True):
-    """A plan, how its model is asked to call tools, and whether other models may have the plan."""
+    """A plan, how its model is wrapped, and whether other agents may have the plan."""
 
     plan: Plan
     mode: Mode
     is_shared: bool
-    caps: Capabilities  # the key of a shared plan has its id
 
 
-#: Plans of agents that differ in their model alone: programs make such agents again and again.
-_shared_plans: dict[tuple[object, ...], _Built] = {}
-_MOST_SHARED: Final = 256
-_NO_MODEL: Final = Model()
+#: Options of a model that is given by its name.
+_OF_NAMED_MODELS: Final = frozenset({"provider", "model_tier", *CONNECTION})
 #: Options of agents that are assembled elsewhere, or that stand for others.
 _ELSEWHERE: Final = frozenset({"handoffs", "mcp_servers", "profile", "skills"})
 #: Options that are about a workspace.
@@ -200,29 +192,44 @@ def assemble(values: Values, system: str | None, door: str, *, is_connected: boo
             return import_module("windlass.engine.handoff.team").build_front(values, system, door)
         if "profile" in values:
             values = with_profile(values)
-    model_options = ModelOptions.read(values)
-    model = resolve_model(model_options)
-    values = with_defaults(values, model)
-    model = with_retries(model, model_options)
+    model: Any = values.get("model")
+    if (
+        not isinstance(model, Model)
+        or not _OF_NAMED_MODELS.isdisjoint(values)
+        or not type(model.provider) is type(model.name) is str
+    ):
+        model = resolve_model(ModelOptions.read(values))
+    asked = values
+    if model.remote or model.provider == "mock":
+        values = with_defaults(values, model)
+    key = build_key(values, system, door, model)
+    if key is not None and (shared := find_shared(key)) is not None:
+        model.check()
+        return shared.give_to(model)
+    recipe = _complete_recipe(given, asked, values, system, door, model)
+    has_builtin = any([tool.name in BUILTIN_NAMES for tool in recipe.tools])
+    if has_builtin or not _PLACED.isdisjoint(values):
+        return _build_placed(recipe, has_builtin)
+    built = _build(recipe)
+    if key is not None and built.is_shared and may_share(recipe.tools):
+        keep_shared(key, _share(recipe, built))
+    return built.plan
+
+
+def _share(recipe: _Recipe, built: _Built) -> SharedPlan:
+    own, caps = recipe.model_options, recipe.model.capabilities
+    repeated = ModelOptions(llm_retries=own.llm_retries, llm_backoff_ms=own.llm_backoff_ms)
+    return SharedPlan(built.plan, recipe.tools, built.mode, repeated, caps)
+
+
+def _complete_recipe(
+    given: Values, asked: Values, values: Values, system: str | None, door: str, model: Model
+) -> _Recipe:
+    """Add what a shared plan has already: `asked` are the options without those of the model."""
+    options = ModelOptions.read(asked)
+    model = with_retries(model, options)
     model.check()
-    tools = _collect_tools(values)
-    recipe = _Recipe(given, values, system, door, model, model_options, tools)
-    key = _key_of(recipe)
-    if key is None:
-        has_builtin = any([tool.name in BUILTIN_NAMES for tool in tools])
-        if has_builtin or not _PLACED.isdisjoint(values):
-            return _build_placed(recipe, has_builtin)
-        return _build(recipe).plan
-    built = _shared_plans.get(key)
-    if built is None:
-        built = _build(recipe)
-        if not built.is_shared:
-            return built.plan
-        if len(_shared_plans) >= _MOST_SHARED:
-            _shared_plans.clear()
-        # Without its model: who holds a model holds its key, too.
-        _shared_plans[key] = msgspec.structs.replace(built, plan=built.plan.of(_NO_MODEL))
-    return built.plan.of(with_tool_format(model, built.mode))
+    return _Recipe(given, values, system, door, model, options, _collect_tools(values))
 
 
 def _collect_tools(values: Values) -> tuple[Tool, ...]:
@@ -256,25 +263,6 @@ def _names_servers(values: Values) -> bool:
     return any([skill.mcp for skill in skills or ()])
 
 
-def _key_of(recipe: _Recipe) -> tuple[object, ...] | None:
-    """Return all that a plan depends on beside its model; None for what may change unseen."""
-    model = recipe.model
-    values: Mapping[str, object] = recipe.values
-    for tool in recipe.tools:
-        # Flow control reads annotations, and a program may change them.
-        if tool.annotations or tool.name in BUILTIN_NAMES:
-            return None
-    key: list[object] = [recipe.door, recipe.system, model.provider, model.native_tools]
-    key += (id(model.capabilities), recipe.tools)
-    for name, value in values.items():
-        if name not in _APART:
-            kind = type(value)
-            if kind not in _CONSTANT or name in _PLACED:
-                return None
-            key += (name, kind, value)
-    return tuple(key)
-
-
 def _build(recipe: _Recipe) -> _Built:
     values, door, model = recipe.values, recipe.door, recipe.model
     groups = _read_groups(values, recipe.model_options)
@@ -282,7 +270,7 @@ def _build(recipe: _Recipe) -> _Built:
     tools = _choose_tools(values, agent, recipe.tools)
     mode = _choose_mode(options, model, has_tools=bool(tools))
     sentinel = None if _COMPLETION.isdisjoint(values) else choose_sentinel(values, mode)
-    prompts: Prompts = values.get("prompts")
+    prompts = _read_prompts(values)
     task = "agent" if tools else "chat"
     frame = _Frame(recipe.system, tools, build_settings(values, caps, model.provider, task))
     search = _plan_search(values, frame, model, is_text=mode == "text")
@@ -331,7 +319,15 @@ def _build(recipe: _Recipe) -> _Built:
         _check_names(policies)
     about = _describe(ctx, groups, effects)
     plan = _build_plan(ctx, groups, formatted, frame, policies, about)
-    return _Built(plan, called, is_shared, caps)
+    return _Built(plan, called, is_shared)
+
+
+def _read_prompts(values: Values) -> Prompts:
+    if "prompts" not in values:
+        return None
+    module = import_module("windlass.policies.prompt_overrides")
+    prompts: Prompts = module.PromptOptions.read(values).prompts
+    return prompts
 
 
 def resolve_names(tools: object, values: Values) -> object:

@@ -10,13 +10,12 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass import seams
-from windlass.access.caller import HOST_CALLER, Caller, is_host
+from windlass.access.caller import HOST_CALLER, Caller
 from windlass.engine.active_runs import DETACHED, UnderWay, under_way
 from windlass.engine.children import note_calls_below
 from windlass.engine.environment import Environment
@@ -29,29 +28,15 @@ from windlass.engine.open_questions import (
     keep_parked,
 )
 from windlass.engine.orphans import keep_bound
-from windlass.engine.ownership import (
-    BEGIN_TRIES,
-    HOST,
-    SessionOwner,
-    check_child,
-    check_new_owner,
-    check_session_access,
-    check_session_id,
-    find_session,
-    is_begun,
-    owner_metadata,
-    owner_of,
-    place_session,
-    wait_for_beginner,
-    with_owner,
-)
-from windlass.errors import NoSuchSession, SessionHeld, StaleWriter, TestBroken
+from windlass.engine.ownership import SessionOwner
+from windlass.engine.session_opener import SessionOpener
+from windlass.errors import StaleWriter, TestBroken
 from windlass.events import Reminded, RunEnded, RunStarted, SessionOpened
 from windlass.loop.abort import Abort
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
-from windlass.loop.lifecycle import Settlement, disarm_conditions, settlement
+from windlass.loop.lifecycle import disarm_conditions
 from windlass.loop.meter import require_price
 from windlass.loop.plan import HELD_SERVERS, Plan
 from windlass.loop.resume import Standing, continue_session, standing
@@ -68,7 +53,6 @@ from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from windlass.audit.seal import SealScheduler
-    from windlass.store.threaded.store import ServedStore
 
 _OPEN = Stage.OPEN  # an attribute of an enumeration takes as long as a call
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
@@ -78,20 +62,17 @@ keeps_waiting: ContextVar[bool] = ContextVar("windlass_keeps_waiting", default=F
 CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has
 
 
-class Start:
+class Start(msgspec.Struct, eq=False):
     """A run that is set up: drive it with `conduct`."""
 
-    __slots__ = ("agent", "at", "finish", "outcome", "parent", "parks", "passing", "run")
-
-    def __init__(
-        self, run: Run, at: Stage, finish: Finish | None, outcome: Outcome | None = None
-    ) -> None:
-        self.run, self.at, self.finish = run, at, finish
-        self.outcome = outcome  # of a run that had ended already
-        self.passing: MemoryStore | None = None  # holds a session that nobody has named
-        self.parks = False  # when its caller is cancelled it is left to be taken up
-        self.agent: object = None  # whose run it is
-        self.parent: Run | None = None  # which has called it as a tool
+    run: Run
+    at: Stage
+    finish: Finish | None
+    outcome: Outcome | None = None  # of a run that had ended already
+    passing: MemoryStore | None = None  # holds a session that nobody has named
+    parks: bool = False  # when its caller is cancelled it is left to be taken up
+    agent: object = None  # whose run it is
+    parent: Run | None = None  # which has called it as a tool
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,11 +104,11 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Open the session of a new run; mostly one that nobody has named, of the host's own."""
         if session_id is None and self.caller is None and self.owner is None:
             return home.open(seams.new_id("session"), parent_id=self.parent_id)
-        return self.opening(home, self.parent_id).begin(session_id)
+        return self.opener(home, self.parent_id).begin(session_id)
 
-    def opening(self, home: Store, parent_id: str | None = None) -> Opening:
+    def opener(self, home: Store, parent_id: str | None = None) -> SessionOpener:
         """Return what opens the session of the run."""
-        return Opening(
+        return SessionOpener(
             home=home,
             environment=self.environment,
             caller=self.caller,
@@ -172,107 +153,6 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         host.took_over, host.keeps_waiting = self.take_over, self.keeps_waiting
         host.request_id, host.conversation_id = self.request_id, self.conversation_id
         return run
-
-
-# --------------------------------------------------------------------------- its session
-
-
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """The opener of a session; `owner` is the owner of a child's session, by its parent."""
-
-    home: Store
-    environment: Environment
-    caller: Caller | None
-    owner: SessionOwner | None
-    take_over: bool
-    parent_id: str | None = None
-
-    def begin(self, session_id: str | None) -> Awaitable[Journal]:
-        """Open the caller's session of this id, or begin it in his name."""
-        if session_id is not None:
-            return self._begin_named(session_id)
-        if self._is_host:
-            return self._open(seams.new_id("session"))
-        if self.owner is None:
-            check_new_owner(self.environment, self.caller)
-        return self._open(seams.new_id("session"), metadata=self._metadata())
-
-    async def _begin_named(self, session_id: str) -> Journal:
-        await check_session_id(self.environment, self.home, session_id)
-        if self._is_host:
-            return await self._taken_over(session_id, metadata=None)
-        if self.owner is not None:
-            await check_child(self.home, session_id, self.owner)
-            return await self._taken_over(session_id, metadata=self._metadata())
-        return await self._begin_own(session_id)
-
-    async def go_on(self, session_id: str) -> Journal:
-        """Open a session that is there and that the caller may resume."""
-        if self.owner is None:
-            session_id = await find_session(
-                self.home, session_id, self.caller, self.environment, "resume"
-            )
-        else:
-            await check_child(self.home, session_id, self.owner)
-        return await self._taken_over(session_id, create=False)
-
-    async def _begin_own(self, session_id: str) -> Journal:
-        home, caller, environment = self.home, self.caller, self.environment
-        key = await place_session(home, session_id, caller, environment)
-        for attempt in count():
-            journal: Journal | None = None
-            try:
-                journal = await self._open(key, metadata=self._metadata())
-                owner = owner_of(journal.entries)
-                check_session_access(owner, caller, session_id, environment, "run")
-                return journal
-            except (SessionHeld, NoSuchSession) as error:
-                # Another tenant may have begun it meanwhile: then it has another id.
-                if journal is not None:
-                    await journal.close()
-                known, begun = key, await is_begun(home, key)  # before its owner is checked
-                key = await place_session(home, session_id, caller, environment)
-                if key != known:
-                    continue
-                if begun and isinstance(error, SessionHeld) and self.take_over:
-                    return await self._open(key, take_over=True)
-                if begun or attempt == BEGIN_TRIES:
-                    raise
-                await wait_for_beginner(attempt)
-        raise AssertionError("unreachable")
-
-    async def _taken_over(self, session_id: str, **how: Any) -> Journal:
-        """Become the session's writer; with `take_over` also where another one is alive."""
-        try:
-            return await self._open(session_id, **how)
-        except SessionHeld:
-            if not self.take_over:
-                raise
-        return await self._open(session_id, **how, take_over=True)
-
-    def _open(self, session_id: str, **how: Any) -> Awaitable[Journal]:
-        name = None if self.caller is None else self.environment.redact(str(self.caller))
-        found = settlement.get()
-        if found is None or found.claim is None or found.session != session_id:
-            return self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
-        return self._open_claimed(found, session_id, caller=name, **how)
-
-    async def _open_claimed(self, found: Settlement, session_id: str, **how: Any) -> Journal:
-        """Open the session together with what is on record about its drive."""
-        store = cast("ServedStore", self.home)  # only for such a store there is a claim
-        journal = await store.open(session_id, parent_id=self.parent_id, claim=found.claim, **how)
-        found.claim = None
-        return journal
-
-    @property
-    def _is_host(self) -> bool:
-        """Whether the session is the host's own: of that no owner is on record."""
-        return is_host(self.caller) and self.owner in (None, HOST)
-
-    def _metadata(self) -> dict[str, Any] | None:
-        if self._is_host:
-            return None
-        return owner_metadata(self.caller) if self.owner is None else with_owner(self.owner)
 
 
 # --------------------------------------------------------------------------- a new run
@@ -411,8 +291,13 @@ async def conduct(
     under_way.add(going)
     driving = _with_spans(run, handle.drive(begun.at, begun.finish), environment)
     task = run.host.loop.create_task(driving, context=environment.new_context())
+    handle.task = task
     try:
-        await handle.done
+        await asyncio.sleep(
+            0
+        )  # a run that waits for nothing has ended in the same round of the loop
+        if not handle.done.done():
+            await handle.done
     except asyncio.CancelledError:
         await _end_cancelled(begun, task)
         raise
@@ -510,7 +395,7 @@ class _RunHandle:
     `PATIENCE` is left to itself.
     """
 
-    __slots__ = ("_aborts", "_timers", "done", "outcome", "run")
+    __slots__ = ("_aborts", "_timers", "done", "outcome", "run", "task")
 
     def __init__(
         self,
@@ -525,6 +410,7 @@ class _RunHandle:
         # Kept here: a task that was cancelled in its own last step ends as cancelled, whatever it
         # returns.
         self.outcome: Outcome | None = None
+        self.task: asyncio.Task[Outcome] | None = None  # that drives the run
         self._timers: list[asyncio.TimerHandle] = []
         self._aborts: list[tuple[Abort, Callable[[str], None]]] = []
         seconds = run.ledger.limits.seconds
@@ -546,9 +432,11 @@ class _RunHandle:
 
     async def drive(self, at: Stage, finish: Finish | None) -> Outcome:
         """Drive the run, in its own task."""
-        current_run.set(RunScope(self.run.caller.tenant, self.run.redactor))
+        run = self.run
+        run.host.task = self.task
+        current_run.set(RunScope(run.caller.tenant, run.redactor))
         try:
-            self.outcome = await drive(self.run, at, finish)
+            self.outcome = await drive(run, at, finish)
             return self.outcome
         finally:
             self._wake()  # in this very step: whoever waits goes on in the next

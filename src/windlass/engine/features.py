@@ -186,7 +186,7 @@ FEATURES: Final[tuple[Feature | Part, ...]] = (
     Feature("policies.file_digests", _shows_digests, only_with=_TOOLS),
     Feature("policies.progress"),
     Feature("engine.tool_layers", function="build_receipts"),
-    Feature("engine.caller_turn", _has_model_caller, only_with=("llm_caller",)),
+    Feature("observe.caller_turn", _has_model_caller, only_with=("llm_caller",)),
     Part(("tool_search",), add_tool_search),  # before whatever narrows the tools on offer
     Feature("policies.scratchpad"),
     Feature("policies.skills"),

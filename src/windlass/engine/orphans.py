@@ -13,14 +13,13 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from windlass.engine.limits import limits_of
 from windlass.errors import ConfigError, Corrupt, NoSuchSession, ParentRequired
 from windlass.events import JournalEntry, Remembered, RunStarted, SessionOpened
 from windlass.json_types import JsonObject
 from windlass.loop.ledger import NO_LIMITS, Budget, Ledger
 from windlass.loop.plan import Plan, as_journaled, digest_of
 from windlass.loop.policy import Policy
-from windlass.loop.resume import standing
+from windlass.loop.resume import limits_of, standing
 from windlass.loop.run import Run
 from windlass.loop.spend import read_children
 from windlass.store.base import Store

@@ -150,7 +150,8 @@ class RunResult:
         for entry in islice(reversed(entries), len(entries) - self._run.first_entry):
             if type(entry) in _SPOKEN:
                 if (message := _assistant(entry)) is not None:
-                    if seen := visible(message.text, self._sentinel):
+                    sentinel, text = self._sentinel, message.text
+                    if seen := text if sentinel is None else visible(text, sentinel):
                         return seen
             elif type(entry) is GuardrailDecided and entry.verdict != "passed":
                 return ""  # what was said may not leave

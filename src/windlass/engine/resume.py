@@ -17,7 +17,6 @@ from windlass.engine.driver import (
     close_open_calls,
     keeps_waiting,
 )
-from windlass.engine.limits import give_up, limits_of
 from windlass.engine.mcp.hold import connect_servers, release_servers
 from windlass.engine.open_questions import check_not_discarded, keep_parked
 from windlass.engine.orphans import build_ledger_below, lower_seconds
@@ -31,6 +30,8 @@ from windlass.loop.lifecycle import disarm_conditions
 from windlass.loop.resume import (
     Standing,
     continue_session,
+    give_up,
+    limits_of,
     lost_seconds,
     restore_children,
     standing,
@@ -65,7 +66,7 @@ async def resume_run(
     home = request.check_store()
     if keeps_waiting.get() and not request.keeps_waiting:
         request = msgspec.structs.replace(request, keeps_waiting=True)
-    journal = await request.opening(home).go_on(session_id)
+    journal = await request.opener(home).go_on(session_id)
     try:
         state = standing(journal.entries)
         begun = state.run

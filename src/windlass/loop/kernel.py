@@ -25,7 +25,7 @@ from windlass.loop.gate import gate, open_gate
 from windlass.loop.inbox import hear_item, last_word, take_mail
 from windlass.loop.lifecycle import await_uncancelled, end, start, stop_for_error
 from windlass.loop.model_call import RunCall, call_model
-from windlass.loop.policy import invalid_answer
+from windlass.loop.policy import FEW_ENTRIES, invalid_answer
 from windlass.loop.reminders import age_reminders
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
@@ -54,13 +54,15 @@ _OPEN, _ASK, _CHECK = Stage.OPEN, Stage.ASK, Stage.CHECK
 
 async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) -> Outcome:
     """Drive the run until it ends or parks. Cancellation ends it too, on the record."""
-    task = run.host.task = asyncio.current_task()
+    host = run.host
+    task = host.task = host.task or asyncio.current_task()
     assert task is not None
     exception: BaseException | None = None
     try:
         if run.interruption is not None:
             raise asyncio.CancelledError
-        if run.plan.moments.start:
+        moments = run.plan.moments
+        if moments.starts_new or (moments.start and len(run.journal.entries) >= FEW_ENTRIES):
             await start(run)
         verdict: Verdict | None = None
         while verdict is None or type(verdict) is KeepGoing:

@@ -84,6 +84,11 @@ def stop_for_error(run: Run, error: BaseException) -> Stop:
     return Stop("failed", detail["kind"], detail)
 
 
+def _take_cancellations(run: Run) -> None:
+    for item in [item for item in run.journal.mail if item.kind == "cancel"]:
+        take_item(run, item)
+
+
 async def end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
     """Answer what is open, let the policies close, and put the outcome on the record."""
     turn, calls, journal = run.turn, run.calls, run.journal
@@ -122,14 +127,13 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     _log_end(run, outcome)
     try:
         if journal.mail:
-            for item in [item for item in journal.mail if item.kind == "cancel"]:
-                take_item(run, item)
+            _take_cancellations(run)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         journal.stays_held = bool(calls.threads or calls.lingering)
         if isinstance(verdict, Suspend) and verdict.conditions:
             await _arm(run, verdict.conditions)
-        else:
-            await _settle(run, outcome)
+        elif (found := settlement.get()) is not None:
+            await _settle(run, outcome, found)
         journal.flush()
         if not journal.immediate:
             await journal.durable()
@@ -140,10 +144,9 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     return outcome
 
 
-async def _settle(run: Run, outcome: Outcome) -> None:
+async def _settle(run: Run, outcome: Outcome, found: Settlement) -> None:
     """Store what goes with the end of the run: both, or neither."""
-    found = settlement.get()
-    if found is None or found.session != run.session_id:
+    if found.session != run.session_id:
         return
     if outcome.status in ("suspended", "cancelling"):  # it has not ended
         return

@@ -77,6 +77,8 @@ class Policy(Generic[Memory]):
     skips_texts: ClassVar[bool] = False
     # of replies with calls, its after_reply looks only at those that call this tool
     looks_for: ClassVar[str | None] = None
+    # its start does nothing in a session of fewer than `FEW_ENTRIES` entries
+    needs_history: ClassVar[bool] = False
     lasts: ClassVar[bool] = False  # its before_model also shapes the closing answer after the turns
     decides: ClassVar[bool] = False
     """Whether `before_tool` never changes a call; it is then called after those that do."""
@@ -190,6 +192,7 @@ def invalid_answer(method: Any, answer: object, may: str) -> ConfigError:
     return ConfigError(f"policy {name!r}: {moment} answers {may}, not {answer!r:.80}")
 
 
+FEW_ENTRIES = 8  # of a session that has just begun
 _REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers nest
 
 
@@ -205,6 +208,7 @@ class Moments:
         "deliberates",
         "leaving",
         "looks_for",
+        "starts_new",
     )
     start: tuple[Any, ...]
     before_turn: tuple[Any, ...]
@@ -222,6 +226,7 @@ class Moments:
     checks_calls: bool  # whether a policy of after_reply looks at all replies with calls
     looks_for: frozenset[str]  # names of calls for which one looks at a reply
     checks_texts: bool  # whether one looks at replies without calls
+    starts_new: bool  # whether a policy has to start in a session that has just begun
     deliberates: bool  # whether a policy may take long between two steps of a turn
 
     def __init__(self, policies: Sequence[Policy[Any]]) -> None:
@@ -240,6 +245,7 @@ class Moments:
         self.checks_calls = any([policy.looks_for is None for policy in looking])
         self.looks_for = frozenset([policy.looks_for for policy in looking if policy.looks_for])
         self.checks_texts = any([not each.__self__.skips_texts for each in self.after_reply])
+        self.starts_new = any([not each.__self__.needs_history for each in self.start])
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(
             len(self.after_tool) > 1

@@ -6,8 +6,8 @@ the last turn had come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -39,7 +39,8 @@ from windlass.events import (
 from windlass.json_types import JsonObject
 from windlass.loop.calls import result_of_interrupted, settle
 from windlass.loop.kernel import Stage
-from windlass.loop.plan import digest_of
+from windlass.loop.ledger import Budget
+from windlass.loop.plan import BUDGET, digest_of
 from windlass.loop.reminders import add_reminder, age_reminders
 from windlass.loop.resume_input import (
     Answers,
@@ -50,7 +51,7 @@ from windlass.loop.resume_input import (
 from windlass.loop.run import Run
 from windlass.loop.spend import Spending, lost_call_entry
 from windlass.loop.turn import Ready, Turn, turn_of
-from windlass.loop.verdict import Finish
+from windlass.loop.verdict import Finish, Stop
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.base import Strand
 from windlass.store.view import ViewFold
@@ -370,3 +371,59 @@ def _recall(run: Run, memories: JsonObject) -> None:
                 )
             except msgspec.ValidationError as error:
                 raise Corrupt(f"what {policy.name} remembers is damaged: {error}") from error
+
+
+# --------------------------------------------------------------------------- its limits
+
+_LIMITS = ("iterations", "tokens", "usd", "seconds")
+
+
+def limits_of(
+    planned: Budget, metadata: Mapping[str, Any] | None, given: Budget | None = None
+) -> Budget:
+    """Return the limits of a resumed run: as it began, or lower; `given` replaces them."""
+    if given is not None:
+        turns = planned.iterations if given.iterations is None else given.iterations
+        return msgspec.structs.replace(given, iterations=turns)
+    recorded = (metadata or {}).get(BUDGET)
+    if recorded is None:
+        return planned
+    try:
+        begun = msgspec.convert(recorded, Budget)
+    except msgspec.ValidationError as error:
+        raise Corrupt(f"the budget that the run began with is damaged: {error}") from error
+    return Budget(
+        **{name: _lower(getattr(planned, name), getattr(begun, name)) for name in _LIMITS}
+    )
+
+
+def _lower(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def give_up(run: Run, state: Standing, at: Stage, attempt: int, most: int | None) -> Stop | None:
+    """Stop a run that has died too often without a new reply or result."""
+    if most is None or attempt <= most:
+        return None
+    under_way = _under_way(run, state, at)
+    message = (
+        f"the process ended {attempt} times in a row without a new reply or result while "
+        f"{under_way} was under way"
+    )
+    return Stop("failed", "poison", {"category": "poison", "message": message, "call": under_way})
+
+
+def _under_way(run: Run, state: Standing, at: Stage) -> str:
+    in_flight = state.spending.in_flight
+    if in_flight and in_flight[0].purpose is not None:
+        asked = in_flight[0]
+        return f"a call of {asked.provider}:{asked.model} ({asked.purpose})"
+    if at <= Stage.ASK:
+        return f"the model call of turn {state.number} to {run.model.provider}:{run.model.name}"
+    turn = run.turn
+    waiting = [call for call in turn.calls if call.id not in turn.results] if turn else []
+    if waiting:
+        return ", ".join(f"the call of {call.name} ({call.id})" for call in waiting)
+    return f"the end of turn {state.number}"

@@ -66,18 +66,15 @@ class Frame(msgspec.Struct, frozen=True, weakref=True):
 # --------------------------------------------------------------------------- messages of a request
 
 
-class Strand:
+class Strand(msgspec.Struct, eq=False):
     """A list of messages that only grows. Any other change makes a new strand."""
 
-    __slots__ = ("audited", "bound", "derived", "encoded", "items", "weights")
-
-    def __init__(self, items: list[Message] | None = None) -> None:
-        self.items: list[Message] = items if items is not None else []
-        self.encoded: dict[str, EncodedMessages] = {}
-        self.derived: dict[str, Strand] | None = None
-        self.audited = 0  # messages in which every call is known to have its result
-        self.weights: list[int] = []  # running total of characters, for size estimates
-        self.bound = (0, 0)  # messages, and tokens that these are at most
+    items: list[Message] = []
+    encoded: dict[str, EncodedMessages] = {}
+    derived: dict[str, Strand] | None = None
+    audited: int = 0  # messages in which every call is known to have its result
+    weights: list[int] = []  # running total of characters, for size estimates
+    bound: tuple[int, int] = (0, 0)  # messages, and tokens that these are at most
 
     def append(self, message: Message) -> None:
         """Append a message; text of the user after complete rounds leaves no call to check."""

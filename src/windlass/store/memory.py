@@ -178,10 +178,6 @@ class MemoryJournal(msgspec.Struct, eq=False, weakref=True):
             (int(end), at) for end, at in zip(self._bounds[::2], self._bounds[1::2], strict=True)
         ]
 
-    def to_archive(self) -> ArchivedSession:
-        """Return what is kept of an unnamed session when it is dropped."""
-        return archive_entries(self.session_id, self._bounds[-1], self.entries)
-
     def slips(self) -> list[Slip]:
         """Return the model calls in closed rows."""
         return slips_in(self.entries, self._bounds)
@@ -237,14 +233,15 @@ class MemoryStore:
         caller: str | None = None,
     ) -> MemoryJournal:
         """Become the session's writer."""
-        held, holder = self._find(session_id), (seams.now(), caller)
+        held, now = self._find(session_id), seams.now()
+        holder = (now, caller)
         if held is None:
             if not create:
                 raise self._unknown(session_id)
             check_identifier(session_id, "session_id")
             root = None if parent_id is None else self.find_root(parent_id)
             opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
-            journal = self.new_journal(session_id, [opened], [1, seams.now()], [], holder)
+            journal = self.new_journal(session_id, [opened], [1, now], [], holder)
         elif held.held and not take_over:
             raise build_held_error(held)
         else:
@@ -272,7 +269,7 @@ class MemoryStore:
         if session is None:
             return
         self._passing[session_id] = ref(session)
-        self._archive.add(session.to_archive())
+        self._archive.add(archive_entries(session_id, session.touched, session.entries))
         if len(self._passing) > self._sweep_at:  # at intervals: a callback for each is expensive
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256

@@ -75,16 +75,13 @@ def archive_entries(
     half the time of `compress` and `map`.
     """
     calls = [entry for entry in entries if type(entry) in _CALLS]
-    return ArchivedSession(session_id, ended_at, _without_long_results(calls))
-
-
-def _without_long_results(calls: list[JournalEntry]) -> list[JournalEntry]:
-    longest = [
-        place
-        for place, entry in enumerate(calls)
+    long = [
+        entry
+        for entry in calls
         if type(entry) is ToolResulted
         and (type(content := entry.result.content) is not str or len(content) > _SHORT)
     ]
-    for place in longest:
-        calls[place] = msgspec.structs.replace(calls[place], result=_NO_RESULT)
-    return calls
+    if long:
+        shortened = {id(entry): msgspec.structs.replace(entry, result=_NO_RESULT) for entry in long}
+        calls = [shortened.get(id(entry), entry) for entry in calls]
+    return ArchivedSession(session_id, ended_at, calls)

@@ -7,7 +7,7 @@ are read as what they are; each is marked, so that a policy may refuse them, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -22,8 +22,8 @@ from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.history import WRITTEN
 from windlass.models.meter import EMPTY, UnwatchedEmit, begin_request, set_aside
-from windlass.models.wrappers.base import OPEN
-from windlass.models.wrappers.retry import Retrying
+from windlass.models.wrappers.base import OPEN, Holding
+from windlass.models.wrappers.retry import Backoff, Retrying
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
@@ -39,15 +39,26 @@ RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by
 class Native(Retrying):
     """A model that repeats empty replies and parses calls that were written as text.
 
-    Made of a `Retrying`, it retries in its place: each turn passes one wrapper, not two.
+    Made of a `Retrying`, it retries in its place: each turn passes one wrapper, not two. Without
+    `attempts` it retries nothing.
     """
 
-    def __init__(self, model: Model) -> None:
+    attempts: int = 1
+    base_delay: float = 2.0
+    max_delay: float = 60.0
+    backoff: Backoff = "exponential"
+    on: Collection[str] | None = None
+
+    def __init__(
+        self, model: Model, attempts: int | None = None, base_delay: float | None = None
+    ) -> None:
         if type(model) is Retrying:
             vars(self).update(vars(model))
             return
-        super().__init__(model, 1)
-        self.retries_calls = model.retries_calls
+        Holding.__init__(self, model)
+        if attempts is not None:
+            self.retries_calls, self.attempts = True, attempts
+            self.base_delay = self.retry_delay if base_delay is None else base_delay
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Return the first reply that is not empty, with its calls parsed."""

@@ -16,7 +16,7 @@ import msgspec
 from windlass.detach import detach
 from windlass.errors import BudgetExceeded, ConfigError, ContextOverflow, ModelError, safe_repr
 from windlass.events import Compacted, IterationStart, Reshaped, TranscriptCompacted
-from windlass.loop.policy import Policy, TryAgain
+from windlass.loop.policy import FEW_ENTRIES, Policy, TryAgain
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Frame, Request, Settings
@@ -97,6 +97,7 @@ class Compactor(Policy[Compactions]):
     memory = Compactions
     keeps = "session"
     brief: ClassVar[bool] = True
+    needs_history: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -133,8 +134,11 @@ class Compactor(Policy[Compactions]):
         """Check the size of the view, and compact it where that is due."""
         if self.threshold is None and run.model.context_window is None:
             # A limit that was not set is checked every fourth round, by an upper bound first.
+            size = len(request.messages)
             if PURPOSE not in run.memory and (
-                len(request.messages) & 6 or bound_messages(run.messages.strand) < self.most
+                size & 6
+                or (size == 1 and self.keep_last)  # it stays as it is
+                or bound_messages(run.messages.strand) < self.most
             ):
                 return request
         messages = run.messages
@@ -463,8 +467,8 @@ def has_compacted(run: Run) -> bool:
     if memory is not None and memory.times:
         return True
     entries = run.entries
-    if len(entries) < 8:
-        return False  # a session that has just begun
+    if len(entries) < FEW_ENTRIES:
+        return False
     return any(type(e) is Reshaped and e.why == PURPOSE for e in entries)
 
 

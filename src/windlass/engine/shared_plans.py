@@ -1,0 +1,103 @@
+"""Plans that agents share which differ in their model alone: programs make such agents again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any, Final
+
+import msgspec
+
+from windlass.engine.model import CONNECTION, RETRIES, with_retries, with_tool_format
+from windlass.engine.model_options import ModelOptions
+from windlass.loop.plan import Plan
+from windlass.models.base import Model
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wrappers.native_tools import Native
+from windlass.options.group import Values
+from windlass.options.index import OF_A_RUN
+from windlass.policies.build import Mode
+from windlass.tools.tool import Tool
+
+#: Options that a plan does not depend on, or that are in the key of a shared one already.
+_APART: Final = OF_A_RUN.union(CONNECTION, {"deps", "deps_type", "messages", "transcript"})
+#: Options of agents that share no plan: they depend on a workspace, or bring tools of their own.
+_UNSHARED: Final = frozenset(
+    {"approval_policy", "mounts", "permissions", "subagents", "tool_preset", "workspace"}
+)
+#: Types of values that nobody can change.
+_CONSTANT: Final = frozenset({str, int, float, bool, type(None)})
+_LISTS: Final = frozenset({list, tuple})
+_MOST: Final = 256
+_NO_MODEL: Final = Model()
+
+
+class SharedPlan(msgspec.Struct, frozen=True):
+    """A plan, and what it takes to give it to an agent with another model."""
+
+    plan: Plan
+    tools: tuple[Tool, ...]  # as they were given
+    mode: Mode
+    repeated: ModelOptions  # no others than how often a model is asked
+    caps: Capabilities  # the key has its id
+
+    def give_to(self, model: Model) -> Plan:
+        """Return the plan with this model, wrapped as the plan needs it."""
+        return msgspec.structs.replace(self.plan, model=self._wrap(model))
+
+    def _wrap(self, model: Model) -> Model:
+        options = self.repeated
+        if self.mode != "native":
+            return with_tool_format(with_retries(model, options), self.mode)
+        attempts, delay = options.llm_retries, options.llm_backoff_ms
+        if attempts is not None:
+            attempts += 1
+        elif not model.retries_calls:
+            attempts = RETRIES + 1
+        return Native(model, attempts, None if delay is None else delay / 1000)
+
+
+_plans: dict[tuple[object, ...], SharedPlan] = {}
+
+
+def build_key(
+    values: Values, system: str | None, door: str, model: Model
+) -> tuple[object, ...] | None:
+    """Return all that a plan depends on beside its model; None for what may change unseen."""
+    rest = {**values}
+    rest.pop("model", None)
+    tools: Any = rest.pop("tools", ())
+    if not _APART.isdisjoint(rest):
+        rest = {name: value for name, value in rest.items() if name not in _APART}
+    kinds = set(map(type, rest.values()))
+    if not (kinds <= _CONSTANT and _UNSHARED.isdisjoint(rest) and type(tools) in _LISTS):
+        return None
+    for tool in tools:
+        if type(tool) is not FunctionType and not isinstance(tool, Tool):
+            return None
+    about = (door, system, model.provider, model.native_tools, id(model.capabilities))
+    # 1, 1.0 and True are the same key.
+    return (*about, *tools, *rest, *rest.values(), *map(type, rest.values()))
+
+
+def find_shared(key: tuple[object, ...]) -> SharedPlan | None:
+    """Return the plan of agents like this one."""
+    shared = _plans.get(key)
+    return shared if shared is not None and may_share(shared.tools) else None
+
+
+def may_share(tools: Sequence[Tool]) -> bool:
+    """Check whether agents may share a plan with these tools."""
+    for tool in tools:  # noqa: SIM110 - done for every agent: `any` takes three times as long
+        # Flow control reads annotations, and a program may change them.
+        if tool.annotations:
+            return False
+    return True
+
+
+def keep_shared(key: tuple[object, ...], shared: SharedPlan) -> None:
+    """Keep a plan for other agents."""
+    if len(_plans) >= _MOST:
+        _plans.clear()
+    # Without its model: who holds a model holds its key, too.
+    _plans[key] = msgspec.structs.replace(shared, plan=shared.plan.of(_NO_MODEL))
