@@ -58,6 +58,16 @@ def test_a_sound_run_is_cleared_in_every_mode():
     assert report.slowest <= 0.1
 
 
+def test_a_run_that_takes_fewer_steps_than_before_is_late():
+    async def uneven(trial):
+        for _ in range(3 if trial.step else 9):
+            await asyncio.sleep(0)
+
+    report = cancel_sweep(uneven, modes=("cancel",))
+    report.assert_ok()
+    assert report.steps["cancel"] > 8 and report.late > 4
+
+
 def test_a_leaked_task_is_caught():
     async def forgets(trial):
         trial.notes["task"] = asyncio.create_task(pause(5))

@@ -213,6 +213,8 @@ class _Sweep:
             with _DefaultSigint(trial.mode == "sigint"):
                 self._await(runner, main, trial)
             trial.steps = loop.steps
+            if trial.step is not None and trial.struck_at is None:
+                trial.late = True  # a thread was faster than before: it took fewer steps this time
             loop.on_step = _stop_at(loop.steps + AFTERWARDS)
             if trial.struck_at is not None:
                 trial.took = loop.time() - trial.struck_at
