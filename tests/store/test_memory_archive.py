@@ -1,7 +1,5 @@
 """What stays of unnamed sessions in memory: bounded by entries, however long the runs were."""
 
-from collections.abc import Sequence
-
 from windlass.events import (
     JournalEntry,
     Replied,
@@ -13,7 +11,7 @@ from windlass.events import (
 )
 from windlass.messages import Message, ToolResult
 from windlass.store import memory_archive
-from windlass.store.memory_archive import Archive, archive_entries
+from windlass.store.memory_archive import Archive
 from windlass.usage import Usage
 
 
@@ -30,10 +28,6 @@ def entries_of(turns: int, text: str = "7"):
     return entries
 
 
-def archived(name: str, entries: Sequence[JournalEntry]):
-    return archive_entries(name, 1.0, entries)
-
-
 def names(archive: Archive):
     return [one.session_id for one in archive]
 
@@ -44,9 +38,9 @@ def size(archive: Archive):
 
 def test_the_calls_of_the_latest_sessions_are_kept():
     archive = Archive()
-    for number in range(200):
-        archive.add(archived(f"s{number}", [Said(Message("user", "go")), *entries_of(1)]))
-    assert names(archive) == [f"s{number}" for number in range(200)]
+    for number in range(300):
+        archive.add(f"s{number}", 1.0, [Said(Message("user", "go")), *entries_of(1)])
+    assert names(archive) == [f"s{number}" for number in range(300)]
     assert all(
         {type(entry) for entry in one.calls}
         == {RunStarted, Replied, ToolDecided, ToolIntended, ToolResulted}
@@ -57,34 +51,36 @@ def test_the_calls_of_the_latest_sessions_are_kept():
 def test_long_runs_do_not_fill_the_memory():
     archive = Archive()
     for number in range(60):
-        archive.add(archived(f"s{number}", entries_of(20)))
-    assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 81
-    assert names(archive) == [f"s{number}" for number in range(48, 60)]
+        archive.add(f"s{number}", 1.0, entries_of(200))
+    assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 801
+    assert names(archive) == [f"s{number}" for number in range(50, 60)]
 
 
 def test_a_session_that_reaches_the_limit_alone_stays_until_the_next():
     archive = Archive()
-    archive.add(archived("long", entries_of(3_000)))
+    archive.add("long", 1.0, entries_of(3_000))
     assert names(archive) == ["long"]
-    archive.add(archived("short", entries_of(1)))
+    archive.add("short", 1.0, entries_of(1))
     assert names(archive) == ["short"] and len(archive) == 1
 
 
 def test_a_session_that_is_opened_again_is_removed():
     archive = Archive()
     for number in range(10):
-        archive.add(archived(f"s{number}", entries_of(20)))
+        archive.add(f"s{number}", 1.0, entries_of(100))
     archive.remove("s0")
     archive.remove("s5")
     assert names(archive) == ["s1", "s2", "s3", "s4", "s6", "s7", "s8", "s9"]
-    for number in range(200):
-        archive.add(archived(f"t{number}", entries_of(10)))
+    for number in range(300):
+        archive.add(f"t{number}", 1.0, entries_of(10))
     assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 41
 
 
 def test_long_results_are_not_kept():
-    kept = archived("s", entries_of(1, "x" * 1_000))
+    archive = Archive()
+    archive.add("long", 1.0, entries_of(1, "x" * 1_000))
+    archive.add("short", 1.0, entries_of(1, "7"))
+    kept, short = archive
     (result,) = [entry for entry in kept.calls if type(entry) is ToolResulted]
     assert result.result.content == "" and result.call_id == "c0"
-    short = archived("s", entries_of(1, "7"))
     assert [e.result.content for e in short.calls if type(e) is ToolResulted] == ["7"]

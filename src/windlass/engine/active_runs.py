@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -16,15 +17,18 @@ from windlass.records import Record
 DETACHED = Suspend("detached", initiator="operator")
 
 
-class UnderWay(msgspec.Struct, frozen=True, eq=False):
-    """A run under way: `park()` may be called from any thread."""
+class ActiveRun(Protocol):
+    """The handle of a run under way."""
 
     run: Run
     agent: object  # the agent of the run
-    park: Callable[[], None]
+
+    def park(self) -> None:
+        """Detach from the run, from any thread."""
+        ...
 
 
-under_way: set[UnderWay] = set()
+under_way: set[ActiveRun] = set()
 
 
 def detach(agent: object, session_id: str | None) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 def parse_loop_options(given: Mapping[str, Any], where: str = "agent_loop") -> dict[str, Any]:
     """Check the options of `agent_loop`, or of a function that takes the same."""
     also = ("system", "judge") if where == "agent_turn" else ("system",)
-    return parse_options(given, "loop", where, find_check=find_provider_check(given), also=also)
+    return parse_options(given, "loop", where, find_check=find_provider_check, also=also)
 
 
 def parse_agent_options(
@@ -103,7 +103,7 @@ def parse_agent_options(
 ) -> dict[str, Any]:
     """Check the options of an `Agent`; `also` are names that are taken apart from these."""
     also = ("system", *also)
-    return parse_options(given, "agent", where, find_check=find_provider_check(given), also=also)
+    return parse_options(given, "agent", where, find_check=find_provider_check, also=also)
 
 
 def change_options(own: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,16 +115,12 @@ def change_options(own: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[s
     return {**own, **changed}
 
 
-def find_provider_check(given: Mapping[str, Any]) -> Callable[[object], Check | None]:
-    """Return what finds the check of a provider's own dict, if a name is one of a provider."""
-
-    def find_check(name: object) -> Check | None:
-        model = given.get("model")
-        own = model.provider if isinstance(model, Model) else None
-        is_provider = isinstance(name, str) and (name in ("mock", own) or name in ENDPOINTS)
-        return check_provider_dict if is_provider else None
-
-    return find_check
+def find_provider_check(given: Mapping[str, Any], name: object) -> Check | None:
+    """Return the check of a provider's own dict, if the name is one of a provider."""
+    model = given.get("model")
+    own = model.provider if isinstance(model, Model) else None
+    is_provider = isinstance(name, str) and (name in ("mock", own) or name in ENDPOINTS)
+    return check_provider_dict if is_provider else None
 
 
 class _Groups(msgspec.Struct, frozen=True):

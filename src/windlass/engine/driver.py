@@ -6,9 +6,9 @@ How a run goes on that was left is in `resume.py`.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import HOST_CALLER, Caller
-from windlass.engine.active_runs import DETACHED, UnderWay, under_way
+from windlass.engine.active_runs import DETACHED, under_way
 from windlass.engine.children import note_calls_below
 from windlass.engine.environment import Environment
 from windlass.engine.mcp.hold import connect_servers, release_servers
@@ -43,10 +43,11 @@ from windlass.loop.resume import Standing, continue_session, standing
 from windlass.loop.run import Run
 from windlass.loop.sinks import Sink
 from windlass.loop.spend import read_children
+from windlass.loop.state import HostState
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.messages import Message
 from windlass.models.meter import RunScope, current_run
-from windlass.observe.telemetry import TRACE_MODULE
+from windlass.observe.telemetry import is_traced
 from windlass.policies.preview.mode import MODE
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
@@ -128,10 +129,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         plan, environment = self.plan, self.environment
         if plan.model.secrets:
             environment.learn(plan.model)
-        for policy in plan.policies:
-            if policy.models:
-                for model in policy.models:
-                    environment.learn(model)
+        for model in plan.moments.models:
+            environment.learn(model)
         opened = journal.entries[0]
         if self.parent_id is None and isinstance(opened, SessionOpened) and opened.parent_id:
             plan = keep_bound(plan, journal.entries)
@@ -143,15 +142,20 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             caller=self.caller or HOST_CALLER,
             deps=self.deps,
             ledger=self.ledger or Ledger(plan.limits, environment.ledger_for(self.caller)),
+            host=HostState(
+                asyncio.get_running_loop(),
+                threading.get_ident(),
+                environment.pool,
+                request_id=self.request_id,
+                conversation_id=self.conversation_id,
+                took_over=self.take_over,
+                keeps_waiting=self.keeps_waiting,
+            ),
             sinks=self.sinks,
             redactor=environment.redactor,
-            pool=environment.pool,
         )
         if self.servers:
             run.cache[HELD_SERVERS] = self.servers
-        host = run.host
-        host.took_over, host.keeps_waiting = self.take_over, self.keeps_waiting
-        host.request_id, host.conversation_id = self.request_id, self.conversation_id
         return run
 
 
@@ -178,7 +182,8 @@ async def start(
         check_prices(request.plan, request.ledger or environment.ledger_for(request.caller))
         home = request.check_store()
         journal = await request.open_session(home, session_id)
-        request = request.relocate(journal)
+        if request.plan.relocate is not None:
+            request = request.relocate(journal)
         if request.plan.connect is not None:  # in the workspace of the session
             request = await connect_servers(request)
             above = request.ledger or environment.ledger_for(request.caller)
@@ -253,9 +258,8 @@ def check_prices(plan: Plan, above: Ledger) -> None:
     if plan.limits.usd is None and not (above.root.limited and above.priced):
         return
     require_price(plan.model)
-    for policy in plan.policies:
-        for model in policy.models:
-            require_price(model)
+    for model in plan.moments.models:
+        require_price(model)
 
 
 def close_open_calls(run: Run, state: Standing) -> Standing:
@@ -286,24 +290,23 @@ async def conduct(
     if seals is not None:
         seals.on_run_started(run.session_id)
     started = seams.monotonic()
-    handle = _RunHandle(run, abort, leave, timeout, begun.parks)
-    going = UnderWay(run, begun.agent, handle.park)
-    under_way.add(going)
-    driving = _with_spans(run, handle.drive(begun.at, begun.finish), environment)
+    handle = _RunHandle(begun, abort, leave, timeout)
+    under_way.add(handle)
+    driving = handle.drive(begun.at, begun.finish)
+    if run.around is None and is_traced():  # a replay is not
+        driving = _with_spans(run, driving, environment)
     task = run.host.loop.create_task(driving, context=environment.new_context())
     handle.task = task
     try:
-        await asyncio.sleep(
-            0
-        )  # a run that waits for nothing has ended in the same round of the loop
-        if not handle.done.done():
-            await handle.done
+        await _next_round()  # a run that waits for nothing has ended by then
+        if not handle.is_over:
+            await handle.wait()
     except asyncio.CancelledError:
         await _end_cancelled(begun, task)
         raise
     finally:
         handle.release()
-        under_way.discard(going)
+        under_way.discard(handle)
         if not task.done():
             run.calls.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
         if run.calls.threads or run.calls.lingering:
@@ -327,12 +330,16 @@ async def conduct(
     return outcome
 
 
+@types.coroutine
+def _next_round() -> Generator[None, None, None]:
+    """Let every task go on that is ready; `asyncio.sleep(0)` does the same in two steps more."""
+    yield
+
+
 def _with_spans(
     run: Run, driving: Coroutine[Any, Any, Outcome], environment: Environment
 ) -> Coroutine[Any, Any, Outcome]:
-    """Let OpenTelemetry trace the run, if the program uses it; a replay is not traced."""
-    if run.around is not None or TRACE_MODULE not in sys.modules:
-        return driving
+    """Let OpenTelemetry trace the run."""
     # Loaded only by programs that trace.
     from windlass.observe.otel import trace_run
 
@@ -395,24 +402,21 @@ class _RunHandle:
     `PATIENCE` is left to itself.
     """
 
-    __slots__ = ("_aborts", "_timers", "done", "outcome", "run", "task")
+    __slots__ = ("_aborts", "_done", "_timers", "agent", "is_over", "outcome", "run", "task")
 
     def __init__(
-        self,
-        run: Run,
-        abort: Abort | None,
-        leave: Abort | None,
-        timeout: float | None,
-        parks: bool,
+        self, begun: Start, abort: Abort | None, leave: Abort | None, timeout: float | None
     ) -> None:
-        self.run = run
-        self.done: asyncio.Future[None] = run.host.loop.create_future()
+        self.run = run = begun.run
+        self.agent = begun.agent
+        self.is_over = False  # for the caller: the run may be left to itself
+        self._done: asyncio.Future[None] | None = None  # a caller waits for it
         # Kept here: a task that was cancelled in its own last step ends as cancelled, whatever it
         # returns.
         self.outcome: Outcome | None = None
         self.task: asyncio.Task[Outcome] | None = None  # that drives the run
-        self._timers: list[asyncio.TimerHandle] = []
-        self._aborts: list[tuple[Abort, Callable[[str], None]]] = []
+        self._timers: tuple[asyncio.TimerHandle, ...] = ()
+        self._aborts: tuple[tuple[Abort, Callable[[str], None]], ...] = ()
         seconds = run.ledger.limits.seconds
         if seconds is not None:
             left, spent = seconds - run.ledger.seconds, Stop("budget_exhausted", "seconds")
@@ -425,7 +429,7 @@ class _RunHandle:
         if abort is not None:
             self._listen(abort)
         if leave is not None:
-            self._listen(leave, self._on_detach if parks else self._pull)
+            self._listen(leave, self._on_detach if begun.parks else self._pull)
         run.journal.on_mail = self._on_mail
         if run.journal.mail:
             self._on_mail()
@@ -441,6 +445,11 @@ class _RunHandle:
         finally:
             self._wake()  # in this very step: whoever waits goes on in the next
 
+    async def wait(self) -> None:
+        """Wait until the run is over, or is left to itself."""
+        self._done = self.run.host.loop.create_future()
+        await self._done
+
     def release(self) -> None:
         """Release the timers and listeners of the run."""
         for timer in self._timers:
@@ -450,8 +459,9 @@ class _RunHandle:
         self.run.journal.on_mail = None
 
     def _wake(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
+        self.is_over = True
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
 
     def park(self) -> None:
         """Detach from the run, from any thread; it can be resumed where its journal ends."""
@@ -459,14 +469,14 @@ class _RunHandle:
 
     def _stop(self, verdict: Stop | Suspend) -> None:
         self.run.interrupt(verdict)
-        self._timers.append(self.run.host.loop.call_later(PATIENCE, self._wake))
+        self._timers += (self.run.host.loop.call_later(PATIENCE, self._wake),)
 
     def _at(self, seconds: float, verdict: Stop) -> None:
-        self._timers.append(self.run.host.loop.call_later(seconds, self._stop, verdict))
+        self._timers += (self.run.host.loop.call_later(seconds, self._stop, verdict),)
 
     def _listen(self, abort: Abort, heard: Callable[[str], None] | None = None) -> None:
         heard = heard or self._pull
-        self._aborts.append((abort, heard))
+        self._aborts += ((abort, heard),)
         abort.listen(heard)
 
     def _pull(self, reason: str) -> None:

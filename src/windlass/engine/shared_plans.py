@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import FunctionType
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ from windlass.policies.build import Mode
 from windlass.tools.tool import Tool
 
 #: Options that a plan does not depend on, or that are in the key of a shared one already.
-_APART: Final = OF_A_RUN.union(CONNECTION, {"deps", "deps_type", "messages", "transcript"})
+_APART: Final = OF_A_RUN.union(CONNECTION, {"deps", "deps_type", "messages", "model", "transcript"})
 #: Options of agents that share no plan: they depend on a workspace, or bring tools of their own.
 _UNSHARED: Final = frozenset(
     {"approval_policy", "mounts", "permissions", "subagents", "tool_preset", "workspace"}
@@ -43,18 +43,17 @@ class SharedPlan(msgspec.Struct, frozen=True):
 
     def give_to(self, model: Model) -> Plan:
         """Return the plan with this model, wrapped as the plan needs it."""
-        return msgspec.structs.replace(self.plan, model=self._wrap(model))
-
-    def _wrap(self, model: Model) -> Model:
         options = self.repeated
-        if self.mode != "native":
-            return with_tool_format(with_retries(model, options), self.mode)
-        attempts, delay = options.llm_retries, options.llm_backoff_ms
-        if attempts is not None:
-            attempts += 1
-        elif not model.retries_calls:
-            attempts = RETRIES + 1
-        return Native(model, attempts, None if delay is None else delay / 1000)
+        if self.mode == "native":  # one wrapper in place of two
+            attempts, delay = options.llm_retries, options.llm_backoff_ms
+            if attempts is not None:
+                attempts += 1
+            elif not model.retries_calls:
+                attempts = RETRIES + 1
+            model = Native(model, attempts, None if delay is None else delay / 1000)
+        else:
+            model = with_tool_format(with_retries(model, options), self.mode)
+        return msgspec.structs.replace(self.plan, model=model)
 
 
 _plans: dict[tuple[object, ...], SharedPlan] = {}
@@ -64,20 +63,21 @@ def build_key(
     values: Values, system: str | None, door: str, model: Model
 ) -> tuple[object, ...] | None:
     """Return all that a plan depends on beside its model; None for what may change unseen."""
-    rest = {**values}
-    rest.pop("model", None)
-    tools: Any = rest.pop("tools", ())
-    if not _APART.isdisjoint(rest):
-        rest = {name: value for name, value in rest.items() if name not in _APART}
-    kinds = set(map(type, rest.values()))
-    if not (kinds <= _CONSTANT and _UNSHARED.isdisjoint(rest) and type(tools) in _LISTS):
-        return None
-    for tool in tools:
-        if type(tool) is not FunctionType and not isinstance(tool, Tool):
+    key: list[object] = [door, system, model.provider, model.native_tools, id(model.capabilities)]
+    for name, value in values.items():
+        if name in _APART:
+            continue
+        kind = cast("type[object]", type(value))
+        if kind in _CONSTANT and name not in _UNSHARED:
+            key += (name, value, kind)  # 1, 1.0 and True are equal
+        elif name == "tools" and kind in _LISTS:
+            for tool in value:
+                if type(tool) is not FunctionType and not isinstance(tool, Tool):
+                    return None
+            key += value
+        else:
             return None
-    about = (door, system, model.provider, model.native_tools, id(model.capabilities))
-    # 1, 1.0 and True are the same key.
-    return (*about, *tools, *rest, *rest.values(), *map(type, rest.values()))
+    return tuple(key)
 
 
 def find_shared(key: tuple[object, ...]) -> SharedPlan | None:

@@ -77,7 +77,7 @@ def _prepare_completion(
         typed,
         "completion",
         "llm_completion",
-        find_check=find_provider_check(typed),
+        find_check=find_provider_check,
         also=("suffix", "system"),
     )
     prefix = words("prefix", prefix)

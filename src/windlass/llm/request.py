@@ -59,9 +59,7 @@ def prepare(
         if system is not None:
             raise ConfigError("system is given twice: as the second argument and as an option")
         system = typed.pop("system")
-    values = parse_options(
-        typed, "call", door, find_check=find_provider_check(typed), also=("system",)
-    )
+    values = parse_options(typed, "call", door, find_check=find_provider_check, also=("system",))
     output = OutputOptions.read(values)
     messages, past, continued = _build_messages(prompt, values, output, door)
     if system is not None:

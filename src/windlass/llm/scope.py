@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -23,7 +22,7 @@ from windlass.loop.sinks import CleanShow
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.wrappers.base import Holding
 from windlass.models.wrappers.pauses import PauseContinuation
-from windlass.observe.telemetry import TRACE_MODULE
+from windlass.observe.telemetry import is_traced
 from windlass.store.model_calls import ModelCall, via_of
 from windlass.usage import NO_USAGE, Usage
 
@@ -151,7 +150,7 @@ _UNBOOKED = (BudgetExceeded, TestBroken, KeyboardInterrupt, SystemExit, Generato
 
 def _find_spans(environment: Environment) -> Around | None:
     """Find what records the call as a span, if anything does."""
-    if TRACE_MODULE not in sys.modules:
+    if not is_traced():
         return None
     from windlass.observe.otel import spans_of_call
 

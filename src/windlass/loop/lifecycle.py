@@ -194,7 +194,8 @@ def _log_end(run: Run, outcome: Outcome) -> None:
     """Log how a run ended: what was done as a detail, a limit, a park or a failure as news."""
     status, reason = outcome.status, outcome.stop_reason
     if status == "done":
-        _log.debug(_ENDED, run.session_id, run.run_id, status, reason, run.iteration, "")
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug(_ENDED, run.session_id, run.run_id, status, reason, run.iteration, "")
     elif status == "suspended":
         _log.info("session %s: run %s is parked: %s", run.session_id, run.run_id, reason)
     else:

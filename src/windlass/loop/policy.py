@@ -208,6 +208,7 @@ class Moments:
         "deliberates",
         "leaving",
         "looks_for",
+        "models",
         "starts_new",
     )
     start: tuple[Any, ...]
@@ -226,6 +227,7 @@ class Moments:
     checks_calls: bool  # whether a policy of after_reply looks at all replies with calls
     looks_for: frozenset[str]  # names of calls for which one looks at a reply
     checks_texts: bool  # whether one looks at replies without calls
+    models: tuple[Model, ...]  # that policies call beside the run's own
     starts_new: bool  # whether a policy has to start in a session that has just begun
     deliberates: bool  # whether a policy may take long between two steps of a turn
 
@@ -242,6 +244,7 @@ class Moments:
         self.deciding = tuple([each for each in self.before_tool if each.__self__.decides])
         self.leaving = tuple([_leaves_of(each.__self__) for each in self.after_tool])
         looking = [each.__self__ for each in self.after_reply if not each.__self__.skips_calls]
+        self.models = tuple([model for policy in policies for model in policy.models])
         self.checks_calls = any([policy.looks_for is None for policy in looking])
         self.looks_for = frozenset([policy.looks_for for policy in looking if policy.looks_for])
         self.checks_texts = any([not each.__self__.skips_texts for each in self.after_reply])

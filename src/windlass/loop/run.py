@@ -5,7 +5,6 @@ What it is made of stands in its `Plan` (`plan.py`), what the loop keeps of it i
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -84,9 +83,9 @@ class Run:
         caller: Caller,
         deps: Any = None,
         ledger: Ledger,
+        host: HostState,
         sinks: Sequence[Sink] = (),
         redactor: Redactor | None = None,
-        pool: Callable[[], Executor],
     ) -> None:
         self.plan, self.store, self.journal = plan, store, journal
         self.model, self.redactor, self.ledger = plan.model, redactor, ledger
@@ -102,8 +101,7 @@ class Run:
         self.cache: dict[Hashable, Any] = {}  # what policies computed; gone with the process
         self.interruption: Stop | Suspend | None = None  # an end that came from outside
         self.around: Around | None = None  # makes the calls in the run's place
-        self.calls, self.view = CallState(), ViewState(plan.frame)
-        self.host = HostState(asyncio.get_running_loop(), threading.get_ident(), pool, silent)
+        self.host, self.calls, self.view = host, CallState(), ViewState(plan.frame)
         self.emit: Sink = silent
         self.record: Callable[[JournalEntry], None] = journal.append
         if sinks or plan.watchers or redactor is not None:

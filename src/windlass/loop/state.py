@@ -18,7 +18,7 @@ from windlass.json_types import JsonObject
 from windlass.loop.resume_input import Answers
 from windlass.loop.sinks import Sink, Watcher
 from windlass.messages import Message, ToolResult, characters
-from windlass.models.base import Frame, Request, Strand, View
+from windlass.models.base import Frame, Request, Strand, View, silent
 from windlass.models.estimates import weigh_frame
 from windlass.records import Record
 from windlass.usage import Usage
@@ -123,7 +123,7 @@ class HostState(msgspec.Struct, eq=False):
     loop: asyncio.AbstractEventLoop
     thread: int  # of the event loop
     pool: Callable[[], Executor]  # gives the threads for synchronous tools
-    show: Sink
+    show: Sink = silent
     task: asyncio.Task[Any] | None = None  # that drives the run
     receipts: tuple[Watcher, ...] = ()  # awaited before the next turn
     drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()

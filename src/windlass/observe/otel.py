@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -106,9 +105,6 @@ class _Kit:
 
 
 def _kit(settings: Callable[[], Config]) -> _Kit | None:
-    trace: Any = sys.modules["opentelemetry.trace"]
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return None  # the API is installed for another package, and not set up
     chosen = settings().get(TelemetryConfig)
     if not chosen.enabled:
         return None

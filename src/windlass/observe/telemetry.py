@@ -1,7 +1,8 @@
-"""The section `[telemetry]` of `windlass.toml`, and what shows that a program traces."""
+"""The section `[telemetry]` of `windlass.toml`, and whether a program has set up OpenTelemetry."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,5 +26,15 @@ class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 sections.register("telemetry", TelemetryConfig)
 
 
-#: In `sys.modules` of a program that uses OpenTelemetry.
-TRACE_MODULE = "opentelemetry.trace"
+_TRACE_MODULE = "opentelemetry.trace"
+
+
+def is_traced() -> bool:
+    """Check whether the program has set up OpenTelemetry; other packages import its API, too."""
+    trace: Any = sys.modules.get(_TRACE_MODULE)
+    if trace is None:
+        return False
+    try:
+        return type(trace.get_tracer_provider()) is not trace.ProxyTracerProvider
+    except Exception:
+        return True  # who builds the spans says what is wrong

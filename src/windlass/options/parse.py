@@ -37,7 +37,7 @@ def parse_options(
     door: Door,
     where: str,
     *,
-    find_check: Callable[[object], Check | None] | None = None,
+    find_check: Callable[[Mapping[str, Any], object], Check | None] | None = None,
     also: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Check options one by one and return them under their own names.
@@ -49,7 +49,7 @@ def parse_options(
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            check = None if find_check is None else find_check(name)
+            check = None if find_check is None else find_check(given, name)
             if check is None:
                 raise unknown_option(name, known.union(also), where)
             values[name] = check(name, value)

@@ -37,7 +37,7 @@ from windlass.store.base import (
     find_result,
     second_result_error,
 )
-from windlass.store.memory_archive import Archive, ArchivedSession, archive_entries
+from windlass.store.memory_archive import Archive, ArchivedSession
 from windlass.store.memory_info import build_held_error, build_info, read_opening, read_tenant
 from windlass.store.model_calls import (
     RESERVED,
@@ -123,8 +123,9 @@ class MemoryJournal(msgspec.Struct, eq=False, weakref=True):
     async def close(self) -> None:
         """Flush and give the session up."""
         if not self._replaced:
-            self.flush()
-            self.release()
+            if len(self.entries) != self._bounds[-2]:
+                self.flush()
+            self._held = False
 
     def release(self) -> None:
         """Let the next writer in."""
@@ -233,7 +234,9 @@ class MemoryStore:
         caller: str | None = None,
     ) -> MemoryJournal:
         """Become the session's writer."""
-        held, now = self._find(session_id), seams.now()
+        held, now = self._sessions.get(session_id), seams.now()
+        if held is None and session_id in self._passing:
+            held = self._passing[session_id]()
         holder = (now, caller)
         if held is None:
             if not create:
@@ -269,7 +272,7 @@ class MemoryStore:
         if session is None:
             return
         self._passing[session_id] = ref(session)
-        self._archive.add(archive_entries(session_id, session.touched, session.entries))
+        self._archive.add(session_id, session.touched, session.entries)
         if len(self._passing) > self._sweep_at:  # at intervals: a callback for each is expensive
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256

@@ -28,7 +28,7 @@ from tests.hostile.authority.shop import (
     post,
     shop,
 )
-from windlass.engine import driver, ownership
+from windlass.engine import ownership, session_opener
 from windlass.resources import tx as work
 from windlass.testing import call, scripted
 
@@ -180,7 +180,7 @@ async def test_a_session_of_another_tenant_goes_on_for_nobody(
             await w.Agent(model).run("and?", session_id="s", caller=mate)
         assert len(model.requests) == asked
         monkeypatch.setattr(ownership, "check_session_access", lambda *_: None)
-        monkeypatch.setattr(driver, "check_session_access", lambda *_: None)
+        monkeypatch.setattr(session_opener, "check_session_access", lambda *_: None)
         await w.Agent(model).run("and?", session_id="s", caller=mate)
         assert SECRET in str([m.text for m in model.requests[-1].messages])  # the control
 
