@@ -167,7 +167,8 @@ def _read_question(found: CallBelow, given: str, answer: Allow | Deny | bool) ->
 def take_answers(run: Run, results: Mapping[str, Any]) -> None:
     """Take what woke the run, on the record: given results, and the inbox."""
     for call_id, value in results.items():
-        run.calls.host_results[call_id] = result = result_of(value)
+        result = result_of(value)
+        run.calls.host_results = {**run.calls.host_results, call_id: result}
         run.record(InboxTaken(call_id, "result", {call_id: msgspec.to_builtins(result)}))
     for item in list(run.journal.mail):
         if item.kind in ("decision", "result"):
@@ -175,7 +176,8 @@ def take_answers(run: Run, results: Mapping[str, Any]) -> None:
             run.record(InboxTaken(item.id, item.kind, item.payload))
             for call_id, value in item.fields.items():
                 if item.kind == "result":
-                    run.calls.host_results[call_id] = result_of(value)
+                    results_now = {**run.calls.host_results, call_id: result_of(value)}
+                    run.calls.host_results = results_now
                 else:
                     asked = run.calls.questions.get(call_id)
                     last_ask = None if asked is None else asked.ask

@@ -9,7 +9,7 @@ import asyncio
 import threading
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -55,6 +55,7 @@ from windlass.store.memory import MemoryStore
 if TYPE_CHECKING:
     from windlass.audit.seal import SealScheduler
 
+_NO_SCOPE = RunScope(None, None)
 _OPEN = Stage.OPEN  # an attribute of an enumeration takes as long as a call
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
 #: True while a fleet goes on with sessions: a run that waits for a condition stays parked until it
@@ -132,7 +133,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         for model in plan.moments.models:
             environment.learn(model)
         opened = journal.entries[0]
-        if self.parent_id is None and isinstance(opened, SessionOpened) and opened.parent_id:
+        if self.parent_id is None and type(opened) is SessionOpened and opened.parent_id:
             plan = keep_bound(plan, journal.entries)
         run = Run(
             plan,
@@ -145,7 +146,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             host=HostState(
                 asyncio.get_running_loop(),
                 threading.get_ident(),
-                environment.pool,
+                environment,
                 request_id=self.request_id,
                 conversation_id=self.conversation_id,
                 took_over=self.take_over,
@@ -292,15 +293,16 @@ async def conduct(
     started = seams.monotonic()
     handle = _RunHandle(begun, abort, leave, timeout)
     under_way.add(handle)
-    driving = handle.drive(begun.at, begun.finish)
+    driving = drive(run, begun.at, begun.finish, handle.on_end)
     if run.around is None and is_traced():  # a replay is not
         driving = _with_spans(run, driving, environment)
-    task = run.host.loop.create_task(driving, context=environment.new_context())
-    handle.task = task
+    context = environment.new_context() or copy_context()
+    context.run(current_run.set, _build_scope(run))
+    task = run.host.loop.create_task(driving, context=context)
     try:
         await _next_round()  # a run that waits for nothing has ended by then
         if not handle.is_over:
-            await handle.wait()
+            await handle.ended()
     except asyncio.CancelledError:
         await _end_cancelled(begun, task)
         raise
@@ -308,7 +310,7 @@ async def conduct(
         handle.release()
         under_way.discard(handle)
         if not task.done():
-            run.calls.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
+            run.calls.lingering |= {task}  # stubborn: it ends when it ends, and its session waits
         if run.calls.threads or run.calls.lingering:
             environment.linger(run)
         if seals is not None:
@@ -328,6 +330,12 @@ async def conduct(
         outcome.exception.session_id = run.session_id
         raise outcome.exception
     return outcome
+
+
+def _build_scope(run: Run) -> RunScope:
+    """Return the scope of the code in the run; mostly there is nothing to say of it."""
+    tenant, redactor = run.caller.tenant, run.redactor
+    return _NO_SCOPE if tenant is redactor is None else RunScope(tenant, redactor)
 
 
 @types.coroutine
@@ -402,7 +410,7 @@ class _RunHandle:
     `PATIENCE` is left to itself.
     """
 
-    __slots__ = ("_aborts", "_done", "_timers", "agent", "is_over", "outcome", "run", "task")
+    __slots__ = ("_aborts", "_done", "_timers", "agent", "is_over", "outcome", "run")
 
     def __init__(
         self, begun: Start, abort: Abort | None, leave: Abort | None, timeout: float | None
@@ -414,7 +422,6 @@ class _RunHandle:
         # Kept here: a task that was cancelled in its own last step ends as cancelled, whatever it
         # returns.
         self.outcome: Outcome | None = None
-        self.task: asyncio.Task[Outcome] | None = None  # that drives the run
         self._timers: tuple[asyncio.TimerHandle, ...] = ()
         self._aborts: tuple[tuple[Abort, Callable[[str], None]], ...] = ()
         seconds = run.ledger.limits.seconds
@@ -434,21 +441,15 @@ class _RunHandle:
         if run.journal.mail:
             self._on_mail()
 
-    async def drive(self, at: Stage, finish: Finish | None) -> Outcome:
-        """Drive the run, in its own task."""
-        run = self.run
-        run.host.task = self.task
-        current_run.set(RunScope(run.caller.tenant, run.redactor))
-        try:
-            self.outcome = await drive(run, at, finish)
-            return self.outcome
-        finally:
-            self._wake()  # in this very step: whoever waits goes on in the next
+    def on_end(self, outcome: Outcome | None) -> None:
+        """Keep the outcome of the run, and wake who waits for it."""
+        self.outcome = outcome
+        self._wake()
 
-    async def wait(self) -> None:
-        """Wait until the run is over, or is left to itself."""
-        self._done = self.run.host.loop.create_future()
-        await self._done
+    def ended(self) -> asyncio.Future[None]:
+        """Return a future that is done once the run is over, or is left to itself."""
+        self._done = done = self.run.host.loop.create_future()
+        return done
 
     def release(self) -> None:
         """Release the timers and listeners of the run."""

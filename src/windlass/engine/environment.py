@@ -522,7 +522,7 @@ async def _outlive(run: Run) -> None:
         waits = {asyncio.wrap_future(future) for future in run.calls.threads} | run.calls.lingering
         if waits:
             await asyncio.wait(waits)
-        run.calls.lingering = {task for task in run.calls.lingering if not task.done()}
+        run.calls.lingering = frozenset([task for task in run.calls.lingering if not task.done()])
     await run.journal.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Final, cast
 
@@ -14,7 +14,6 @@ from windlass.loop.plan import Plan
 from windlass.models.base import Model
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wrappers.native_tools import Native
-from windlass.options.group import Values
 from windlass.options.index import OF_A_RUN
 from windlass.policies.build import Mode
 from windlass.tools.tool import Tool
@@ -60,21 +59,22 @@ _plans: dict[tuple[object, ...], SharedPlan] = {}
 
 
 def build_key(
-    values: Values, system: str | None, door: str, model: Model
+    values: Mapping[str, object], system: str | None, door: str, model: Model
 ) -> tuple[object, ...] | None:
     """Return all that a plan depends on beside its model; None for what may change unseen."""
     key: list[object] = [door, system, model.provider, model.native_tools, id(model.capabilities)]
     for name, value in values.items():
         if name in _APART:
             continue
-        kind = cast("type[object]", type(value))
+        kind = type(value)
         if kind in _CONSTANT and name not in _UNSHARED:
             key += (name, value, kind)  # 1, 1.0 and True are equal
         elif name == "tools" and kind in _LISTS:
-            for tool in value:
+            tools = cast("Sequence[object]", value)
+            for tool in tools:
                 if type(tool) is not FunctionType and not isinstance(tool, Tool):
                     return None
-            key += value
+            key += tools
         else:
             return None
     return tuple(key)

@@ -54,21 +54,30 @@ class Who(msgspec.Struct, frozen=True):
 NOBODY = Who()
 
 
-class SingleCall(ModelCallScope):
+class SingleCall(ModelCallScope, kw_only=True):
     """A model call outside any run: its records go to the environment."""
 
-    stores_rows = True
+    environment: Environment
+    model: Model
+    who: Who
+    rows: list[ModelCall] = []
 
-    def __init__(
-        self, environment: Environment, model: Model, who: Who, ledger: Ledger | None = None
-    ) -> None:
-        super().__init__(ledger or environment.ledger_for(who.caller))
-        self.environment, self.model, self.who = environment, model, who
-        self.tenant, self.redactor = who.caller.tenant, environment.redactor
-        self.around = _find_spans(environment)
-        self.rows: list[ModelCall] = []
-        if environment.ledger.root.period is not None:
-            self.names = _names(who)
+    @staticmethod
+    def of(
+        environment: Environment, model: Model, who: Who, ledger: Ledger | None = None
+    ) -> SingleCall:
+        """Build it; its ledger is that of the caller's tenant if none is given."""
+        return SingleCall(
+            ledger or environment.ledger_for(who.caller),
+            who.caller.tenant,
+            environment.redactor,
+            stores_rows=True,
+            names=None if environment.ledger.root.period is None else _names(who),
+            around=_find_spans(environment),
+            environment=environment,
+            model=model,
+            who=who,
+        )
 
     def prepare(
         self, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
@@ -244,7 +253,7 @@ class BookedModel(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Make the call; neither the stream nor the reply holds a known secret."""
         environment, model = self.environment, self.model
-        call = SingleCall(environment, model, self.who, self.ledger)
+        call = SingleCall.of(environment, model, self.who, self.ledger)
         if environment.redactor is None or emit is silent:
             return await call_model(call, model, request, self.purpose, emit)
         clean = CleanShow(environment.redactor, cast("Sink", emit))

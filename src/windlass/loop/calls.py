@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from windlass.events import (
 )
 from windlass.loop.policy import invalid_answer
 from windlass.loop.run import Run, audit_event, refusal_by_tool
-from windlass.loop.state import Timer
+from windlass.loop.state import Timer, without
 from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
@@ -31,6 +32,7 @@ from windlass.tools.handlers import own
 from windlass.tools.result import format_traceback, timed_out
 from windlass.tools.tool import Parked, PreparedArguments, Tool, ToolContext
 
+_id_of = attrgetter("id")
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
 
 
@@ -43,7 +45,7 @@ def prepare_call(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
         problems = prepared.problems
         if not problems:
             if prepared.coerced:
-                run.calls.coercions[call.id] = prepared.coerced
+                run.calls.coercions = {**run.calls.coercions, call.id: prepared.coerced}
             if prepared.arguments is call.arguments:
                 return call
             return msgspec.structs.replace(call, arguments=prepared.arguments)
@@ -200,10 +202,10 @@ def _intend(run: Run, turn: Turn, ready: Ready) -> bool:
     call_id, tool, record = ready.call.id, ready.tool, run.record
     if tool.handler is None:
         return False  # the host has run it: there is nothing to intend
-    effect, started = tool.effect, turn.started
-    if effect != "transactional" and call_id not in started:
+    effect = tool.effect
+    if effect != "transactional" and call_id not in turn.started:
         record(ToolIntended(call_id, tool.name, effect, ready.attempt))
-        started.add(call_id)
+        turn.started += (call_id,)
     return effect != "read_only"
 
 
@@ -254,7 +256,7 @@ async def execute(
         else:
             deadline = _limit_time(run, seconds, started, task)
     if tool.transactional:
-        calls.start_times[call_id] = started
+        calls.start_times = {**calls.start_times, call_id: started}
     try:
         if run.around is None:
             result = await tool.call(arguments, context)
@@ -284,7 +286,9 @@ async def execute(
 
 
 def _from_host(run: Run, call: ToolCall) -> ToolResult:
-    return msgspec.structs.replace(run.calls.host_results.pop(call.id), id=call.id, name=call.name)
+    given = run.calls.host_results[call.id]
+    run.calls.host_results = without(run.calls.host_results, call.id)
+    return msgspec.structs.replace(given, id=call.id, name=call.name)
 
 
 # --------------------------------------------------------------------------- time limits
@@ -389,14 +393,18 @@ def settle(
     turn.results[call_id] = result
     outcome = result.outcome
     if not recorded and call_id not in calls.committed:
-        coerced = calls.coercions.pop(call_id, ()) if calls.coercions else ()
+        coerced: tuple[str, ...] = ()
+        if calls.coercions and call_id in calls.coercions:
+            coerced = calls.coercions[call_id]
+            calls.coercions = without(calls.coercions, call_id)
         took = calls.durations_ms.pop(call_id, 0.0)
         if outcome == "denied" and (ready := turn.ready.get(call_id)) is not None:
             refusal = refusal_by_tool(ready, result, run.caller_name)
             record(refusal)
             run.emit(audit_event(refusal))
         raised = None
-        if calls.errors and (error := calls.errors.pop(call_id, None)) is not None:
+        if calls.errors and (error := calls.errors.get(call_id)) is not None:
+            calls.errors = without(calls.errors, call_id)
             raised = _describe_error(run, error) if result.is_error else None
         record(ToolResulted(call_id, name, outcome, result, took, coerced, raised))
     if run.emit is not silent:
@@ -483,7 +491,7 @@ def drop_early(run: Run) -> None:
     """Cancel reads that started early and are not needed any more."""
     for task in run.calls.early_reads.values():
         task.cancel()
-    run.calls.lingering |= set(run.calls.early_reads.values())
+    run.calls.lingering |= frozenset(run.calls.early_reads.values())
     run.calls.early_reads.clear()
 
 
@@ -497,7 +505,7 @@ def close_recorded(run: Run, reason: str) -> None:
         return
     turn = turn_of(run.number, fold.messages[-1], "")
     turn.calls = tuple({call.id: call for call in turn.calls}.values())  # each once
-    turn.started = {entry.call_id for entry in entries if type(entry) is ToolIntended}
+    turn.started = tuple([e.call_id for e in entries if type(e) is ToolIntended])
     for call in turn.calls:
         if call.id not in fold.results:
             result = result_of_interrupted(run, turn, call, reason)
@@ -531,7 +539,7 @@ def answer(run: Run, turn: Turn) -> None:
     if not turn.open:
         return
     shown, results, view = turn.shown, turn.results, run.view
-    ids = tuple([call.id for call in turn.calls])
+    ids = tuple(map(_id_of, turn.calls))
     if len(shown) < len(ids):
         shown.update({call_id: results[call_id] for call_id in ids if call_id not in shown})
     changed: dict[str, ToolResult] | None = None
@@ -547,5 +555,5 @@ def answer(run: Run, turn: Turn) -> None:
     if strand.audited == place and items[place] is turn.message:
         strand.audited = place + 2
     if view.held:
-        items.extend(view.held)
-        view.held.clear()
+        items += view.held
+        view.held = ()

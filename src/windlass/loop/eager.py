@@ -92,7 +92,7 @@ class Eager:
         for call, ready, task in reads:
             if asked.get(call.id) == (call.name, call.arguments):
                 turn.ready[call.id] = ready
-                turn.started.add(call.id)
+                turn.started += (call.id,)
                 self.run.calls.early_reads[call.id] = task
             else:
                 self.reads.append((call, ready, task))
@@ -113,5 +113,4 @@ class Eager:
         for task in tasks:
             if not task.done():
                 task.cancel()
-                self.run.calls.lingering.add(task)
-                task.add_done_callback(self.run.calls.lingering.discard)
+                self.run.calls.linger(task)

@@ -7,7 +7,7 @@ the journal ends, so resuming has no path of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import Any
 
@@ -52,41 +52,52 @@ class Stage(IntEnum):
 _OPEN, _ASK, _CHECK = Stage.OPEN, Stage.ASK, Stage.CHECK
 
 
-async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) -> Outcome:
-    """Drive the run until it ends or parks. Cancellation ends it too, on the record."""
+async def drive(
+    run: Run, at: Stage, finish: Finish | None, ended: Callable[[Outcome | None], None]
+) -> Outcome:
+    """Drive the run until it ends or parks. Cancellation ends it too, on the record.
+
+    `ended` is told in the last step: whoever waits for the run goes on in the next.
+    """
     host = run.host
     task = host.task = host.task or asyncio.current_task()
     assert task is not None
+    outcome: Outcome | None = None
     exception: BaseException | None = None
     try:
-        if run.interruption is not None:
-            raise asyncio.CancelledError
-        moments = run.plan.moments
-        if moments.starts_new or (moments.start and len(run.journal.entries) >= FEW_ENTRIES):
-            await start(run)
-        verdict: Verdict | None = None
-        while verdict is None or type(verdict) is KeepGoing:
-            verdict = await _turn(run, at, finish)
-            at, finish = _OPEN, None
-            if task.cancelling():
-                raise asyncio.CancelledError  # somebody below swallowed it
-    except asyncio.CancelledError:
-        while task.cancelling():
-            task.uncancel()
-        verdict = run.interruption or Stop("cancelled", "cancelled")
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:
-        if run.redactor is not None:
-            run.redactor.scrub(error)
-        exception = error
-        verdict = stop_for_error(run, error)
-    if run.calls.timer is not None:
-        run.calls.timer.stop()
-    ending = end(run, verdict, exception)
-    if run.journal.immediate and not _end_waits(run):
-        return await ending  # nothing in it waits, so nothing can disturb it
-    return await await_uncancelled(ending)
+        try:
+            if run.interruption is not None:
+                raise asyncio.CancelledError
+            moments = run.plan.moments
+            if moments.starts_new or (moments.start and len(run.journal.entries) >= FEW_ENTRIES):
+                await start(run)
+            verdict: Verdict | None = None
+            while verdict is None or type(verdict) is KeepGoing:
+                verdict = await _turn(run, at, finish)
+                at, finish = _OPEN, None
+                if task.cancelling():
+                    raise asyncio.CancelledError  # somebody below swallowed it
+        except asyncio.CancelledError:
+            while task.cancelling():
+                task.uncancel()
+            verdict = run.interruption or Stop("cancelled", "cancelled")
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
+            if run.redactor is not None:
+                run.redactor.scrub(error)
+            exception = error
+            verdict = stop_for_error(run, error)
+        if run.calls.timer is not None:
+            run.calls.timer.stop()
+        ending = end(run, verdict, exception)
+        if run.journal.immediate and not _end_waits(run):
+            outcome = await ending  # nothing in it waits, so nothing can disturb it
+        else:
+            outcome = await await_uncancelled(ending)
+        return outcome
+    finally:
+        ended(outcome)
 
 
 def _end_waits(run: Run) -> bool:
@@ -240,7 +251,7 @@ async def _request_turn(run: Run, emit: Emit) -> Turn:
                     )
                 request = shaped
         try:
-            response = await call_model(RunCall(run, request), run.model, request, None, emit)
+            response = await call_model(RunCall.of(run, request), run.model, request, None, emit)
         except ModelError as error:
             mended += 1
             if mended > MOST_MENDED or not await _recover_from_error(run, error):
@@ -296,7 +307,7 @@ def _drop(run: Run, turn: Turn) -> None:
     """Remove the reply from the view; messages about it stay."""
     kept = [message for message in run.view.strand.items if message is not turn.message]
     run.view.strand = Strand([*kept, *run.view.held])
-    run.view.held.clear()
+    run.view.held = ()
     turn.open = False
     if run.calls.early_reads:
         drop_early(run)

@@ -92,16 +92,19 @@ def _take_cancellations(run: Run) -> None:
 async def end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
     """Answer what is open, let the policies close, and put the outcome on the record."""
     turn, calls, journal = run.turn, run.calls, run.journal
-    if isinstance(verdict, Suspend):
-        if verdict is run.interruption:  # let go of on its way: its calls stay open on the record
+    # The usual end first: a check of an instance takes five times as long as one of a type.
+    usual = type(verdict) is Finish
+    parked = verdict if not usual and isinstance(verdict, Suspend) else None
+    if parked is not None:
+        if parked is run.interruption:  # let go of on its way: its calls stay open on the record
             if calls.early_reads:
                 drop_early(run)
             if calls.lingering or calls.threads:
                 await _last_wait(run)
-        outcome = Outcome("suspended", verdict.reason)
+        outcome = Outcome("suspended", parked.reason)
     else:
-        assert isinstance(verdict, (Stop, Finish))
-        error = verdict.error if isinstance(verdict, Stop) else None
+        assert usual or isinstance(verdict, (Stop, Finish))
+        error = verdict.error if not usual and isinstance(verdict, Stop) else None
         status = verdict.status
         if isinstance(exception, StoreError):  # the run may be ahead of what could be written
             close_recorded(run, verdict.reason or status)
@@ -130,8 +133,8 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
             _take_cancellations(run)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         journal.stays_held = bool(calls.threads or calls.lingering)
-        if isinstance(verdict, Suspend) and verdict.conditions:
-            await _arm(run, verdict.conditions)
+        if parked is not None and parked.conditions:
+            await _arm(run, parked.conditions)
         elif (found := settlement.get()) is not None:
             await _settle(run, outcome, found)
         journal.flush()
@@ -239,7 +242,7 @@ async def _last_wait(run: Run) -> None:
     waits |= {asyncio.wrap_future(thread) for thread in run.calls.threads if not thread.done()}
     if waits:
         await asyncio.wait(waits, timeout=PATIENCE)
-        run.calls.lingering = {task for task in run.calls.lingering if not task.done()}
+        run.calls.lingering = frozenset([task for task in run.calls.lingering if not task.done()])
 
 
 async def await_uncancelled(ending: Any) -> Outcome:

@@ -70,7 +70,7 @@ class FailedRequest(msgspec.Struct, frozen=True):
 NOTHING = (0, 0.0)  # tokens and dollars
 
 
-class Attempt(msgspec.Struct):
+class Attempt(msgspec.Struct, gc=False):
     """A request under way."""
 
     model: Model
@@ -82,34 +82,34 @@ class Attempt(msgspec.Struct):
     sent: bool = False
 
 
-class CallMeter:
-    """The requests of one model call: each is reserved, settled and booked."""
+class CallMeter(msgspec.Struct, eq=False):
+    """The requests of one model call: each is reserved, settled and booked.
+
+    A struct: one is made for every call of every run, and its fields are read faster than defaults
+    of a class.
+    """
 
     ledger: Ledger
-    # What most calls never change is the class's: a meter is made for every call of every run.
     tenant: str | None = None
     redactor: Redactor | None = None
-    recording = False  # are further reserves of the call put on record?
-    closing = False  # may it spend what is kept back for a closing answer?
+    recording: bool = False  # are further reserves of the call put on record?
+    closing: bool = False  # may it spend what is kept back for a closing answer?
     attempt: Attempt | None = None  # the request under way
     _purpose: str = FAILED
     _parent: CallMeter | None = None
-    _on_record = False  # a reserve of this call is
+    _on_record: bool = False  # a reserve of this call is
     _paid: tuple[int, float] = NOTHING  # of replies that are booked with the answer
     _asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
     _events: list[LiveEvent] | None = None
     _kept: tuple[Aside, ...] = ()  # settled; they are booked with the answer
     _carried: tuple[Usage, float] = (NO_USAGE, 0.0)  # settled; it is part of the answer's
     _settled: tuple[int, float] = NOTHING  # tokens and dollars of both
-    stores_rows = False  # has rows of its own for the store when the call is over
-    names: JsonObject = {}  # of its row on the books: session, caller, …
+    stores_rows: bool = False  # has rows of its own for the store when the call is over
+    names: JsonObject | None = None  # of its row on the books: session, caller, …
     _place: ReservedCall | None = None  # of its row on the books of a period
-    _open = False  # the row holds something for a request
+    _open: bool = False  # the row holds something for a request
     _holders: tuple[CallMeter, ...] = ()  # the meters of the call that have such a row
     _owed: tuple[int, float] = NOTHING  # spent of an allotment, and not on the books yet
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
 
     # ----------------------------------------------------------------- for who makes the call
 
@@ -253,7 +253,7 @@ class CallMeter:
             cost_usd=cost,
             outcome=RESERVED,
             purpose=self._beside,
-            **main.names,
+            **(main.names or {}),
         )
 
     def take_places(self) -> tuple[ReservedCall, ...]:
@@ -276,9 +276,9 @@ class CallMeter:
 
     def _pay(self, reserve: Reserve | None, tokens: int, usd: float) -> None:
         """Settle what a request has used; an allotment holds it until it is on the books."""
-        self.ledger.settle(reserve, tokens, usd)
-        allotment = self.ledger.find_allotment() if self.ledger.root.allotted else None
-        if allotment is None:
+        ledger = self.ledger
+        ledger.settle(reserve, tokens, usd)
+        if not ledger.root.allotted or (allotment := ledger.find_allotment()) is None:
             return
         if reserve is not None:
             allotment.correct(reserve, tokens)
@@ -358,7 +358,10 @@ class CallMeter:
 
     def branch(self, purpose: str) -> CallMeter:
         """Return a meter for requests beside this call's own."""
-        return BranchMeter(self, purpose)
+        main = self._parent or self
+        branch = BranchMeter(self.ledger, self.tenant, self.redactor, self.recording, self.closing)
+        branch._parent, branch._purpose = main, purpose
+        return branch
 
     # ----------------------------------------------------------------- for who makes the call
 
@@ -455,11 +458,9 @@ class CallMeter:
 class BranchMeter(CallMeter):
     """The meter of requests beside a call's own."""
 
-    def __init__(self, main: CallMeter, purpose: str) -> None:
-        self.ledger, self.closing = main.ledger, main.closing
-        self.tenant, self.redactor, self.recording = main.tenant, main.redactor, main.recording
-        self._parent = self._main = main._parent or main
-        self._purpose = purpose
+    @property
+    def _main(self) -> CallMeter:
+        return self._parent or self
 
     @property
     def output(self) -> int:

@@ -239,33 +239,32 @@ class CallingRun(Protocol):
         ...
 
 
-class RunCall(ModelCallScope):
-    """A model call of a run: `call_model(RunCall(run, request), model, request, "judge")`.
+class RunCall(ModelCallScope, kw_only=True):
+    """A model call of a run: `call_model(RunCall.of(run, request), model, request, "judge")`."""
 
-    With `closing` it may spend what is kept back for a closing answer.
-    """
-
+    run: CallingRun
+    request: Request
     purpose: str | None = None
-    _replaced = False  # its row has taken what was held for it off the books
+    _replaced: bool = False  # its row has taken what was held for it off the books
 
-    def __init__(self, run: CallingRun, request: Request, *, closing: bool = False) -> None:
-        ledger = run.ledger
-        self.run, self.request, self.ledger = run, request, ledger
-        self.ids = run.calls.ids
-        if closing:
-            self.closing = True
-        if run.around is not None:
-            self.around = run.around
-        if run.caller.tenant is not None:
-            self.tenant = run.caller.tenant
-        if run.redactor is not None:
-            self.redactor = run.redactor
+    @staticmethod
+    def of(run: CallingRun, request: Request, *, closing: bool = False) -> RunCall:
+        """Build it; with `closing` it may spend what is kept back for a closing answer."""
+        ledger, tenant = run.ledger, run.caller.tenant
+        call = RunCall(
+            ledger,
+            tenant,
+            run.redactor,
+            closing=closing,
+            ids=run.calls.ids,
+            around=run.around,
+            run=run,
+            request=request,
+        )
         if ledger.root.period is not None:
-            self.names = {
-                "session": run.journal.session_id,
-                "tenant": run.caller.tenant,
-                "caller": str(run.caller),
-            }
+            session = run.journal.session_id
+            call.names = {"session": session, "tenant": tenant, "caller": str(run.caller)}
+        return call
 
     @property
     def output(self) -> int:

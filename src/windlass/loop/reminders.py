@@ -27,16 +27,16 @@ def reminder_entry(reminder: Reminder, source: str, session_id: str) -> Reminded
     return Reminded(message, reminder.ttl, reminder.propagate, source, session_id)
 
 
-def add_reminder(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:
+def add_reminder(reminders: tuple[Reminded, ...], entry: Reminded) -> tuple[Reminded, ...]:
     """Add a reminder; the same words are not there twice, their turns begin anew."""
     if entry.message.kind == KIND:
         for place, one in enumerate(reminders):
             if one.message == entry.message:
-                return [*reminders[:place], entry, *reminders[place + 1 :]]
-    return [*reminders, entry]
+                return (*reminders[:place], entry, *reminders[place + 1 :])
+    return (*reminders, entry)
 
 
-def age_reminders(reminders: list[Reminded], due: int) -> list[Reminded]:
+def age_reminders(reminders: tuple[Reminded, ...], due: int) -> tuple[Reminded, ...]:
     """Return the reminders after a reply: the first `due` live one request less."""
     left: list[Reminded] = []
     for one in reminders[:due]:
@@ -44,7 +44,7 @@ def age_reminders(reminders: list[Reminded], due: int) -> list[Reminded]:
             left.append(one)
         elif one.ttl > 1:
             left.append(msgspec.structs.replace(one, ttl=one.ttl - 1))
-    return left + reminders[due:]
+    return (*left, *reminders[due:])
 
 
 def inherit_reminders(reminders: Sequence[Reminded]) -> list[Reminded]:

@@ -68,7 +68,7 @@ class Standing:
         self.frames: set[str] = set()  # those that the last run can refer to
         self.session_memory: JsonObject = {}
         self.run_memory: JsonObject = {}
-        self.reminders: list[Reminded] = []
+        self.reminders: tuple[Reminded, ...] = ()
         self.due = 0  # how many of them the next request carries
         self.run: RunStarted | None = None
         self.ended: RunEnded | None = None
@@ -181,7 +181,7 @@ class Standing:
         self.stage, self.turn, self.finish = Stage.OPEN, None, None
         self.asking_ms, self.tools_ms = 0.0, []
         self.run_memory, self.suspended = {}, None
-        self.reminders = [one for one in self.reminders if one.lasts]
+        self.reminders = tuple([one for one in self.reminders if one.lasts])
 
     def _went_on(self, entry: RunResumed) -> None:
         self.asking_ms += entry.lost_ms
@@ -286,7 +286,7 @@ def continue_session(run: Run, state: Standing) -> None:
     for message in state.view.messages:  # some of them were not requested here
         run.calls.ids.update([call.id for call in message.tool_calls])
     run.view.frame_digest = state.frame_digest
-    run.view.reminders = [one for one in state.reminders if one.lasts]
+    run.view.reminders = tuple([one for one in state.reminders if one.lasts])
     _recall(run, state.session_memory)
 
 
@@ -301,7 +301,7 @@ async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     _restore_books(run, state)
     run.turn = turn = state.turn
     if turn is not None and turn.open:
-        run.view.held = list(state.view.held)
+        run.view.held = tuple(state.view.held)
         run.calls.answers, run.calls.host_results = state.answers, state.host_results
         run.calls.questions = state.asked
         for call in turn.calls:
@@ -347,7 +347,7 @@ def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
         return
     host = tool is not None and tool.handler is None
     if intended is not None and intended.effect == "plain" and not host:
-        turn.started.add(call.id)
+        turn.started += (call.id,)
         settle(run, turn, call, result_of_interrupted(run, turn, call, "the process ended"))
         return
     if tool is None:

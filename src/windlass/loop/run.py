@@ -49,7 +49,7 @@ from windlass.loop.sinks import (
     Watcher,
     fan_out,
 )
-from windlass.loop.state import CallState, HostState, ViewState
+from windlass.loop.state import CallState, HostState, ViewState, without
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text, ToolResult
@@ -163,7 +163,7 @@ class Run:
 
         `model` is called in place of the run's model.
         """
-        return await call_model(RunCall(self, request), model or self.model, request, purpose)
+        return await call_model(RunCall.of(self, request), model or self.model, request, purpose)
 
     def reshape(self, span: tuple[int, int], messages: Sequence[Message], why: str) -> None:
         """Replace messages `span[0]` to `span[1]` of the view. Only whole rounds."""
@@ -274,7 +274,7 @@ class Run:
         if message.role == "assistant":  # of an earlier conversation: its calls keep their ids
             self.calls.ids.update([call.id for call in message.tool_calls])
         if self.turn is not None and self.turn.open:
-            self.view.held.append(message)
+            self.view.held += (message,)
         else:
             self.view.strand.append(message)
 
@@ -349,7 +349,8 @@ class Run:
     def pool(self) -> Executor:
         """Threads for synchronous tools; the run tracks those that are still working."""
         if self.calls.pool is None:
-            self.calls.pool = _Threads(self.host.pool(), self.calls.threads)
+            self.calls.threads = live = set[Future[Any]]()
+            self.calls.pool = _Threads(self.host.owner.pool(), live)
         return self.calls.pool
 
     def progress(self, call_id: str, data: Any) -> None:
@@ -373,7 +374,7 @@ class Run:
 
     def keep_error(self, call_id: str, error: BaseException) -> None:
         """Keep the exception of a call until its result is recorded."""
-        self.calls.errors[call_id] = error
+        self.calls.errors = {**self.calls.errors, call_id: error}
 
     def write_artifact(self, title: str, text: str | None, data: Any, kind: str) -> str:
         """Record an artifact, from any thread; return its id."""
@@ -401,7 +402,7 @@ class Run:
             result = msgspec.structs.replace(answer(value), id=call_id, name=tool.name)
             if self.redactor is not None:
                 result = self.redactor.value(result)
-            calls.committed[call_id] = result
+            calls.committed = {**calls.committed, call_id: result}
             took = (seams.monotonic() - started) * 1000
             entries: list[JournalEntry] = []
             if call_id not in turn.started:
@@ -411,7 +412,8 @@ class Run:
             entries.append(ToolResulted(call_id, tool.name, result.outcome, result, took))
             return entries
 
-        ended = calls.commits[call_id] = self.host.loop.create_future()
+        ended = self.host.loop.create_future()
+        calls.commits = {**calls.commits, call_id: ended}
         try:
             seams.point("tool.before_commit")
             value = await self.journal.commit(body, record)
@@ -421,12 +423,12 @@ class Run:
             if isinstance(error, StaleWriter) or (
                 isinstance(error, StoreError) and error.unwritten and not isinstance(error, Locked)
             ):
-                calls.unwritten[call_id] = error
+                calls.unwritten = {**calls.unwritten, call_id: error}
             if not self._has_result(call_id):  # a late cancellation does not undo the commit
-                calls.committed.pop(call_id, None)
+                calls.committed = without(calls.committed, call_id)
             raise
         finally:
-            del calls.commits[call_id]
+            calls.commits = without(calls.commits, call_id)
             ended.set_result(None)
         return value
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor, Future
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -22,6 +24,9 @@ from windlass.models.base import Frame, Request, Strand, View, silent
 from windlass.models.estimates import weigh_frame
 from windlass.records import Record
 from windlass.usage import Usage
+
+T = TypeVar("T")
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Timer(Protocol):
@@ -63,18 +68,19 @@ class CallState(msgspec.Struct, eq=False):
     ids: set[str] = set()  # of every call in the session
     answers: Answers = {}  # to calls that asked someone
     questions: dict[str, ToolDecided] = {}  # that an earlier drive parked with, unanswered
-    host_results: dict[str, ToolResult] = {}  # of calls that the host runs
-    committed: dict[str, ToolResult] = {}  # results that are stored with the effect of their call
-    commits: dict[str, asyncio.Future[None]] = {}  # under way; done when the commit has ended
-    # Commits that the store could not write: each ends the run, whatever the tool makes of it.
-    unwritten: dict[str, StoreError] = {}
-    coercions: dict[str, tuple[str, ...]] = {}  # what was mended in arguments, until the result
-    errors: dict[str, BaseException] = {}  # what handlers raised, until the result is on record
-    start_times: dict[str, float] = {}  # of calls that may commit
     durations_ms: dict[str, float] = {}  # until the result is on record
     early_reads: dict[str, asyncio.Task[Any]] = {}  # that started while the model wrote
-    lingering: set[asyncio.Task[Any]] = set()  # cancelled, and not over yet
-    threads: set[Future[Any]] = set()  # at work for synchronous tools
+    # Most runs have none of what follows: these are replaced, and never changed in place.
+    host_results: Mapping[str, ToolResult] = _NONE  # of calls that the host runs
+    committed: Mapping[str, ToolResult] = _NONE  # results stored with the effect of their call
+    commits: Mapping[str, asyncio.Future[None]] = _NONE  # under way; done when one has ended
+    # Commits that the store could not write: each ends the run, whatever the tool makes of it.
+    unwritten: Mapping[str, StoreError] = _NONE
+    coercions: Mapping[str, tuple[str, ...]] = _NONE  # what was mended, until the result
+    errors: Mapping[str, BaseException] = _NONE  # what handlers raised, until the result
+    start_times: Mapping[str, float] = _NONE  # of calls that may commit
+    lingering: frozenset[asyncio.Task[Any]] = frozenset()  # cancelled, and not over yet
+    threads: AbstractSet[Future[Any]] = frozenset()  # at work for synchronous tools
     timer: Timer | None = None  # of the calls in the run's own task
     pool: Executor | None = None  # the run's share of the host's threads
     children: Mapping[str, tuple[Usage, float]] = {}  # what each child's tree spent, by session
@@ -82,14 +88,27 @@ class CallState(msgspec.Struct, eq=False):
         str, Sequence[PendingCall]
     ] = {}  # of sub-agents, by the call that waits for them
 
+    def linger(self, task: asyncio.Task[Any]) -> None:
+        """Keep track of a cancelled task until it is over; the session stays held."""
+        self.lingering |= {task}
+        task.add_done_callback(self._forget)
 
-class ViewState(msgspec.Struct, eq=False):
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self.lingering -= {task}
+
+
+def without(mapping: Mapping[str, T], key: str) -> Mapping[str, T]:
+    """Return the mapping without a key: `calls.errors = without(calls.errors, call_id)`."""
+    return {other: value for other, value in mapping.items() if other != key}
+
+
+class ViewState(msgspec.Struct, eq=False, gc=False):
     """What the model is shown: messages, those held back, and the frame around them."""
 
     frame: Frame
     strand: Strand = msgspec.field(default_factory=Strand)
-    held: list[Message] = []  # added while calls were open; they follow the results
-    reminders: list[Reminded] = []  # each with the requests that it still has to go
+    held: tuple[Message, ...] = ()  # added while calls were open; they follow the results
+    reminders: tuple[Reminded, ...] = ()  # each with the requests that it still has to go
     rewritten: Sequence[Message] = ()  # the last request of the loop that was not the view
     frame_digest: str = ""  # of the frame on record; empty: none is
     recorded_frame: Frame | None = None  # the frame of that digest
@@ -117,12 +136,20 @@ class ViewState(msgspec.Struct, eq=False):
         return weight // 4 + 1
 
 
+class ThreadOwner(Protocol):
+    """Gives the threads for synchronous tools."""
+
+    def pool(self) -> Executor:
+        """Return the threads."""
+        ...
+
+
 class HostState(msgspec.Struct, eq=False):
     """What ties a run to its program: its event loop, its threads, and its observers."""
 
     loop: asyncio.AbstractEventLoop
     thread: int  # of the event loop
-    pool: Callable[[], Executor]  # gives the threads for synchronous tools
+    owner: ThreadOwner
     show: Sink = silent
     task: asyncio.Task[Any] | None = None  # that drives the run
     receipts: tuple[Watcher, ...] = ()  # awaited before the next turn

@@ -7,7 +7,7 @@ bytes it made of a strand beside it, so that every message is encoded once howev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast, overload
 
 import msgspec
 
@@ -66,7 +66,7 @@ class Frame(msgspec.Struct, frozen=True, weakref=True):
 # --------------------------------------------------------------------------- messages of a request
 
 
-class Strand(msgspec.Struct, eq=False):
+class Strand(msgspec.Struct, eq=False, gc=False):
     """A list of messages that only grows. Any other change makes a new strand."""
 
     items: list[Message] = []
@@ -99,13 +99,27 @@ class Strand(msgspec.Struct, eq=False):
         return self.items.pop()
 
 
-class View(Sequence[Message]):
-    """The first `size` messages of a strand."""
+if TYPE_CHECKING:
 
-    __slots__ = ("size", "strand")
+    class _ViewBase(Sequence[Message]):
+        def __init__(self, strand: Strand, size: int) -> None: ...
 
-    def __init__(self, strand: Strand, size: int) -> None:
-        self.strand, self.size = strand, size
+else:
+    # One is made for every request: a struct takes a third of the time of a class with `__init__`,
+    # and no struct can have `Sequence` as a base.
+    class _ViewBase(msgspec.Struct, eq=False, gc=False):
+        strand: Strand
+        size: int
+
+        __contains__, __reversed__ = Sequence.__contains__, Sequence.__reversed__
+        index, count = Sequence.index, Sequence.count
+
+
+class View(_ViewBase):
+    """The first `size` messages of a strand: `View(strand, 2)`."""
+
+    strand: Strand
+    size: int
 
     def __len__(self) -> int:
         return self.size
@@ -137,6 +151,9 @@ class View(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"<View of {self.size} messages>"
+
+
+cast("Any", Sequence).register(View)
 
 
 class EncodedMessages:
@@ -227,7 +244,7 @@ def derive(
 # --------------------------------------------------------------------------- requests and replies
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A request to a model: a frame, the messages, and a tail for this call only.
 
     `messages` may be a snapshot of a growing view; wires keep the bytes of messages that they have

@@ -68,7 +68,7 @@ class Meter(Protocol):
         ...
 
 
-class RunScope(msgspec.Struct, frozen=True):
+class RunScope(msgspec.Struct, frozen=True, gc=False):
     """The tenant of a run, and its redactor."""
 
     tenant: str | None
@@ -144,7 +144,7 @@ class RecordingEmit(msgspec.Struct):
         self.emit(event)
 
 
-class UnwatchedEmit(msgspec.Struct):
+class UnwatchedEmit(msgspec.Struct, gc=False):
     """An emit that keeps the model's text and calls, where nobody else wants them."""
 
     events: list[LiveEvent]

@@ -68,7 +68,7 @@ class ClosingAnswer(Policy[None]):
             if shape.__self__.lasts:  # policies that hide something from the model hide it here too
                 request = await shape(run, request) or request
         try:
-            call = RunCall(run, request, closing=True)
+            call = RunCall.of(run, request, closing=True)
             response = await call_model(call, run.model, request, "closing_answer")
         except (ModelError, BudgetExceeded):
             return outcome

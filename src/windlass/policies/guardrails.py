@@ -282,8 +282,7 @@ async def _cancel(run: Run, tasks: set[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait a moment; the session stays held while one of them goes on."""
     for task in tasks:
         task.cancel()
-        run.calls.lingering.add(task)
-        task.add_done_callback(run.calls.lingering.discard)
+        run.calls.linger(task)
     await asyncio.wait(tasks, timeout=PATIENCE)
 
 
