@@ -468,7 +468,7 @@ def measure(files: list[File], journeys: bool = True) -> list[Figure]:
     ]
     if journeys:
         for journey, title, before, ceiling in (
-            ("scripted", "files a plain run visits, scripted", 32, 34),
+            ("scripted", "files a plain run visits, scripted", 32, 28),
             ("wire", "files a plain run visits, on a real wire", 74, 55),
         ):
             paths = visited_files(journey)

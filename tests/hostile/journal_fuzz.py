@@ -27,8 +27,8 @@ from windlass.errors import Locked, StoreError, WindlassError
 from windlass.events import JournalEntry, SessionOpened
 from windlass.loop.ledger import Budget
 from windlass.loop.requests import requests_of
+from windlass.models.base import Holding
 from windlass.models.history import audit
-from windlass.models.wrappers.base import Holding
 from windlass.store import codec as written
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite.store import SqliteStore

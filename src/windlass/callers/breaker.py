@@ -10,8 +10,7 @@ from windlass.callers.common import who
 from windlass.callers.options import categories, number, takes_a_dict, whole
 from windlass.callers.scope import ScopedStates, scope_of
 from windlass.errors import CircuitOpen, ModelError
-from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.base import Holding
+from windlass.models.base import Emit, Holding, Model, Request, Response
 
 #: Signs of a sick provider; one that asks for patience (429) is not.
 SICK = frozenset({"overloaded", "server_error", "timeout", "network", "bad_reply"})

@@ -9,10 +9,9 @@ from windlass.callers.options import number, takes_a_dict, whole
 from windlass.errors import ConfigError
 from windlass.loop.ledger import Budget, Ledger, ReachedLimit
 from windlass.loop.meter import CallMeter, OutOfBudget, require_price
-from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.models.base import Aside, Emit, Holding, Model, Request, Response
 from windlass.models.estimates import fill_usage
 from windlass.models.meter import Meter, current_meter
-from windlass.models.wrappers.base import Holding
 from windlass.redaction.redactor import Redactor
 
 

@@ -26,8 +26,8 @@ from windlass.events import Noted
 from windlass.files import check_private
 from windlass.json_types import as_given
 from windlass.loop.reply import repair_reply
-from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.base import Holding, show
+from windlass.models.base import Emit, Holding, Model, Request, Response
+from windlass.models.wrappers.base import show
 from windlass.store import open_store
 from windlass.store.base import Store
 from windlass.store.open import SUFFIXES, sqlite_file

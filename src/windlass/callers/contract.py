@@ -30,11 +30,11 @@ from windlass.json_types import JsonObject, as_given, is_mapping
 from windlass.loop.policy import Policy
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
-from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
+from windlass.models.base import Emit, Frame, Holding, Model, Request, Response, Settings, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.meter import begin_request, fail_request, receive_reply
 from windlass.models.mock import ERRORS
-from windlass.models.wrappers.base import EmitTracker, Holding, show
+from windlass.models.wrappers.base import EmitTracker, show
 from windlass.models.wrappers.retry import attempt_under_way
 from windlass.usage import NO_USAGE, Usage
 

@@ -18,9 +18,9 @@ from windlass.errors import ConfigError
 from windlass.events import StreamRestarted
 from windlass.json_types import as_given
 from windlass.loop.reply import cost_of
-from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.models.base import Aside, Emit, Holding, Model, Request, Response
 from windlass.models.meter import begin_request, receive_reply, set_aside
-from windlass.models.wrappers.base import EmitTracker, Holding
+from windlass.models.wrappers.base import EmitTracker
 from windlass.usage import Usage
 
 log = logging.getLogger("windlass.models")

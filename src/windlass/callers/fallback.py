@@ -17,9 +17,9 @@ from windlass.callers.options import categories, takes_a_dict
 from windlass.errors import ConfigError, ModelError, error_text
 from windlass.events import StreamRestarted
 from windlass.json_types import is_sequence
-from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.base import Emit, Holding, Model, Request, Response
 from windlass.models.meter import begin_request, fail_request
-from windlass.models.wrappers.base import EmitTracker, Holding, is_final
+from windlass.models.wrappers.base import EmitTracker, is_final
 from windlass.usage import Usage
 
 #: A request that is wrong or too long fails at every model, so no fallback is tried.

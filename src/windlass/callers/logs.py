@@ -14,8 +14,7 @@ from windlass.callers.options import function, takes_a_dict
 from windlass.errors import ConfigError, attribute, error_text, nearest, safe_repr
 from windlass.json_types import JsonObject, as_given
 from windlass.loop.reply import cost_of
-from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.base import Holding
+from windlass.models.base import Emit, Holding, Model, Request, Response
 from windlass.models.wrappers.retry import attempt_under_way
 
 log = logging.getLogger("windlass")

@@ -23,10 +23,10 @@ from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.scope import ScopedStates, scope_of
 from windlass.errors import RateLimited
 from windlass.events import StreamRestarted
-from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.base import Emit, Holding, Model, Request, Response
 from windlass.models.transport.base import heard
 from windlass.models.transport.errors import seconds
-from windlass.models.wrappers.base import EmitTracker, Holding
+from windlass.models.wrappers.base import EmitTracker
 
 MINUTE = 60.0
 SLOW_START = 16.0  # calls under way at first; each answer makes room for one more

@@ -25,7 +25,7 @@ from windlass.callers.common import (
 )
 from windlass.callers.options import function, number, takes_a_dict
 from windlass.loop.reply import cost_of, repair_reply
-from windlass.models.base import Aside, Emit, Model, Request, Response, silent
+from windlass.models.base import Aside, Emit, Holding, Model, Request, Response, silent
 from windlass.models.meter import (
     SHADOW,
     begin_request,
@@ -35,7 +35,6 @@ from windlass.models.meter import (
     set_aside,
     watch_reply,
 )
-from windlass.models.wrappers.base import Holding
 
 log = logging.getLogger("windlass")
 

@@ -6,6 +6,7 @@ How a run goes on that was left is in `resume.py`.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -47,7 +48,7 @@ from windlass.loop.state import HostState
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.messages import Message
 from windlass.models.meter import RunScope, current_run
-from windlass.observe.telemetry import is_traced
+from windlass.observe.telemetry import TRACE_MODULE, is_traced
 from windlass.policies.preview.mode import MODE
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
@@ -294,7 +295,7 @@ async def conduct(
     handle = _RunHandle(begun, abort, leave, timeout)
     under_way.add(handle)
     driving = drive(run, begun.at, begun.finish, handle.on_end)
-    if run.around is None and is_traced():  # a replay is not
+    if TRACE_MODULE in sys.modules and run.around is None and is_traced():  # a replay is not
         driving = _with_spans(run, driving, environment)
     context = environment.new_context() or copy_context()
     context.run(current_run.set, _build_scope(run))

@@ -17,8 +17,7 @@ from windlass.llm.call import LLMResult, call_until_valid
 from windlass.llm.request import PreparedCall
 from windlass.llm.scope import Who
 from windlass.messages import Message, Text
-from windlass.models.base import Completion, Emit, Frame, Model, Request, Response, silent
-from windlass.models.wrappers.base import Holding
+from windlass.models.base import Completion, Emit, Frame, Holding, Model, Request, Response, silent
 from windlass.options.checks import words
 from windlass.options.parse import merge_options, parse_options
 from windlass.options.signature import show_options

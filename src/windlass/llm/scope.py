@@ -19,8 +19,7 @@ from windlass.loop.meter import FailedRequest, require_price
 from windlass.loop.model_call import ModelCallScope, call_model
 from windlass.loop.reply import attempts_of
 from windlass.loop.sinks import CleanShow
-from windlass.models.base import Aside, Emit, Model, Request, Response, silent
-from windlass.models.wrappers.base import Holding
+from windlass.models.base import Aside, Emit, Holding, Model, Request, Response, silent
 from windlass.models.wrappers.pauses import PauseContinuation
 from windlass.observe.telemetry import is_traced
 from windlass.store.model_calls import ModelCall, via_of

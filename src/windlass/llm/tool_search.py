@@ -10,10 +10,9 @@ import msgspec
 from windlass.events import JournalEntry, LiveEvent, ToolCallReady
 from windlass.loop.reply import accept_reply
 from windlass.messages import Message, ToolCall, ToolResult
-from windlass.models.base import Aside, Emit, Frame, Model, Request, Response
+from windlass.models.base import Aside, Emit, Frame, Holding, Model, Request, Response
 from windlass.models.estimates import fill_usage
 from windlass.models.meter import begin_request, carry_reply
-from windlass.models.wrappers.base import Holding
 from windlass.policies.tool_search.plan import ToolSearchPlan
 from windlass.policies.tool_search.policy import search_entries, searched_natively
 from windlass.tools.arguments.validate import unparsable

@@ -124,9 +124,11 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     assert turn is not None
     if turn.shortened is not None and at <= _CHECK:
         return await _cut_short(run, turn, turn.shortened)
-    checks = moments.checks_texts
     if turn.calls:
         checks = moments.checks_calls or (moments.looks_for and _has_call(turn, moments.looks_for))
+    else:
+        texts = moments.looks_for_texts
+        checks = moments.checks_texts or (texts and _has_text(turn, texts))
     if checks and at <= _CHECK and (verdict := await _check(run, turn)) is not None:
         return verdict
     if turn.open:
@@ -157,6 +159,15 @@ def _has_call(turn: Turn, names: frozenset[str]) -> bool:
     """Check whether the reply calls one of these tools."""
     for call in turn.calls:  # noqa: SIM110 - done every turn: `any` takes three times as long
         if call.name in names:
+            return True
+    return False
+
+
+def _has_text(turn: Turn, texts: frozenset[str]) -> bool:
+    """Check whether the reply has one of these texts in it."""
+    said = turn.message.text
+    for text in texts:  # noqa: SIM110 - as above
+        if text in said:
             return True
     return False
 

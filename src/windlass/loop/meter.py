@@ -27,10 +27,9 @@ from windlass.loop.ledger import (
 from windlass.loop.period import Period
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text
-from windlass.models.base import Aside, Emit, Model, Request, Response, silent
+from windlass.models.base import Aside, Emit, Holding, Model, Request, Response, silent
 from windlass.models.estimates import estimate_request, fill_usage, usage_of_part, usage_of_request
 from windlass.models.meter import FAILED, SHADOW, RecordingEmit, UnwatchedEmit
-from windlass.models.wrappers.base import Holding
 from windlass.redaction.redactor import Redactor
 from windlass.store.model_calls import RESERVED, ModelCall, ReserveAnswer, ReservedCall
 from windlass.usage import NO_USAGE, Usage

@@ -77,6 +77,8 @@ class Policy(Generic[Memory]):
     skips_texts: ClassVar[bool] = False
     # of replies with calls, its after_reply looks only at those that call this tool
     looks_for: ClassVar[str | None] = None
+    # of replies without calls, its after_reply looks only at those with this text in them
+    looks_for_text: ClassVar[str | None] = None
     # its start does nothing in a session of fewer than `FEW_ENTRIES` entries
     needs_history: ClassVar[bool] = False
     lasts: ClassVar[bool] = False  # its before_model also shapes the closing answer after the turns
@@ -208,6 +210,7 @@ class Moments:
         "deliberates",
         "leaving",
         "looks_for",
+        "looks_for_texts",
         "models",
         "starts_new",
     )
@@ -226,7 +229,8 @@ class Moments:
     leaving: tuple[Any, ...]  # for each of after_tool: whether it leaves a result as it is
     checks_calls: bool  # whether a policy of after_reply looks at all replies with calls
     looks_for: frozenset[str]  # names of calls for which one looks at a reply
-    checks_texts: bool  # whether one looks at replies without calls
+    checks_texts: bool  # whether one looks at all replies without calls
+    looks_for_texts: frozenset[str]  # texts for which one looks at a reply without calls
     models: tuple[Model, ...]  # that policies call beside the run's own
     starts_new: bool  # whether a policy has to start in a session that has just begun
     deliberates: bool  # whether a policy may take long between two steps of a turn
@@ -247,7 +251,10 @@ class Moments:
         self.models = tuple([model for policy in policies for model in policy.models])
         self.checks_calls = any([policy.looks_for is None for policy in looking])
         self.looks_for = frozenset([policy.looks_for for policy in looking if policy.looks_for])
-        self.checks_texts = any([not each.__self__.skips_texts for each in self.after_reply])
+        reading = [each.__self__ for each in self.after_reply if not each.__self__.skips_texts]
+        self.checks_texts = any([policy.looks_for_text is None for policy in reading])
+        texts = [policy.looks_for_text for policy in reading if policy.looks_for_text]
+        self.looks_for_texts = frozenset(texts)
         self.starts_new = any([not each.__self__.needs_history for each in self.start])
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(

@@ -26,12 +26,13 @@ class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 sections.register("telemetry", TelemetryConfig)
 
 
-_TRACE_MODULE = "opentelemetry.trace"
+#: In `sys.modules` of a program that uses OpenTelemetry.
+TRACE_MODULE = "opentelemetry.trace"
 
 
 def is_traced() -> bool:
     """Check whether the program has set up OpenTelemetry; other packages import its API, too."""
-    trace: Any = sys.modules.get(_TRACE_MODULE)
+    trace: Any = sys.modules.get(TRACE_MODULE)
     if trace is None:
         return False
     try:

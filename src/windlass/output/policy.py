@@ -16,9 +16,8 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Stop
 from windlass.messages import Message, Text
-from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.base import Emit, Frame, Holding, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.wrappers.base import Holding
 from windlass.output.options import OutputOptions
 from windlass.output.partial_schema import PartialSchema
 from windlass.output.partial_view import PartialView

@@ -32,6 +32,7 @@ class QuotedCalls(Policy[None]):
 
     brief: ClassVar[bool] = True
     skips_calls: ClassVar[bool] = True
+    looks_for_text: ClassVar[str | None] = OPEN
 
     def __init__(self, words: Words = WORDS) -> None:
         self.words = words

@@ -7,10 +7,9 @@ from typing import Final
 import msgspec
 
 from windlass.json_types import JsonObject
-from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.base import Emit, Frame, Holding, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wires.claude import open_object
-from windlass.models.wrappers.base import Holding
 
 #: How a model is asked for JSON that its provider cannot hold it to.
 IN_WORDS: Final = (

@@ -18,11 +18,11 @@ import msgspec
 from windlass.errors import ModelError
 from windlass.events import NativeToolFallback
 from windlass.messages import Block, Message, Opaque, Text, ToolCall
-from windlass.models.base import Aside, Emit, Model, Request, Response, silent
+from windlass.models.base import Aside, Emit, Holding, Model, Request, Response, silent
 from windlass.models.estimates import fill_usage
 from windlass.models.history import WRITTEN
 from windlass.models.meter import EMPTY, UnwatchedEmit, begin_request, set_aside
-from windlass.models.wrappers.base import OPEN, Holding
+from windlass.models.wrappers.base import OPEN
 from windlass.models.wrappers.retry import Backoff, Retrying
 from windlass.usage import Usage
 

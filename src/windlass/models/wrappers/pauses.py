@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from windlass.messages import Message, Opaque
-from windlass.models.base import Emit, Request, Response
-from windlass.models.wrappers.base import Holding
+from windlass.models.base import Emit, Holding, Request, Response
 
 MOST: Final = 8  # pauses of one turn; then the reply is given as it is
 

@@ -12,9 +12,9 @@ import msgspec
 from windlass import seams
 from windlass.errors import ConfigError, ModelError, error_text, nearest, safe_repr
 from windlass.events import StreamRestarted
-from windlass.models.base import Emit, Model, Request, Response, silent
+from windlass.models.base import Emit, Holding, Model, Request, Response, silent
 from windlass.models.meter import UnwatchedEmit, begin_request, fail_request
-from windlass.models.wrappers.base import EmitTracker, Holding, is_final
+from windlass.models.wrappers.base import EmitTracker, is_final
 
 log = logging.getLogger("windlass.models")
 

@@ -12,10 +12,9 @@ from windlass.errors import Timeout
 from windlass.events import AgentScratchpad, JournalEntry, Replied, ReplyFailed
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
-from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.base import Emit, Frame, Holding, Model, Request, Response, Settings
 from windlass.models.structured_output import asking as asking_for
 from windlass.models.structured_output import can_force_call, means_of
-from windlass.models.wrappers.base import Holding
 from windlass.options.prompts import Words, text_of
 from windlass.policies.judges.judge import parse_verdict
 from windlass.policies.scratchpad.pad import (

@@ -127,7 +127,7 @@ def apply_limits(limits: dict[str, int], *, own_count: bool) -> None:
         which = getattr(resource, name, None)
         if which is None:
             continue
-        if name == "RLIMIT_NPROC" and not own_count and not (ROOT_OF_ALL and os.geteuid() == 0):
+        if name == "RLIMIT_NPROC" and not own_count:
             value += count_own_processes()  # the kernel counts all processes of the user
         hard = resource.getrlimit(which)[1]
         lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -138,22 +138,13 @@ def apply_limits(limits: dict[str, int], *, own_count: bool) -> None:
                 raise Failed(f"{name}: {error}") from None
 
 
-def is_root_of_all() -> bool:
-    """Check whether user 0 here is that of the machine: no limit on its processes holds for it."""
-    try:
-        with open("/proc/self/uid_map", "rb") as file:
-            return file.read().split() == [b"0", b"0", b"4294967295"]
-    except OSError:
-        return False
-
-
-ROOT_OF_ALL = is_root_of_all()  # looked up once, before a user namespace is entered
-
-
 def count_own_processes() -> int:
-    """Return the number of processes of this user on the machine."""
+    """Return the number of processes of this user on the machine; 0 for root, whom no limit holds."""
     found, user = 0, os.geteuid()
     try:
+        with open("/proc/self/uid_map", "rb") as file:
+            if user == 0 and file.read().split() == [b"0", b"0", b"4294967295"]:
+                return 0
         for entry in os.scandir("/proc"):
             if entry.name.isdecimal():
                 try:
