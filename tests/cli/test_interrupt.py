@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,10 +46,14 @@ FAST = """
 class Screen:
     """A terminal with the command on it: what it shows, and keys to press."""
 
-    def __init__(self, *args: str, term: str = "xterm-256color") -> None:
+    def __init__(
+        self, *args: str, term: str = "xterm-256color", rows: int = 30, columns: int = 100
+    ) -> None:
         self.master, slave = pty.openpty()
+        self.resize(rows, columns)
         command = [sys.executable, "-c", "from windlass.cli.main import main; main()", *args]
-        environ = {**os.environ, "TERM": term, "COLUMNS": "100", "LINES": "30"}
+        environ = {**os.environ, "TERM": term}
+        environ.pop("COLUMNS", None), environ.pop("LINES", None)
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environ, preexec_fn=_own_terminal
         )
@@ -79,6 +87,11 @@ class Screen:
         self.place = self.shown.index(words, at) + len(words)
         return self.shown[at:]
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size."""
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+
     def press(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
@@ -102,9 +115,6 @@ class Screen:
 
 
 def _own_terminal() -> None:
-    import fcntl
-    import termios
-
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -113,7 +123,7 @@ def _own_terminal() -> None:
 def screen() -> Iterator:
     screens: list[Screen] = []
 
-    def on(*args: str, **more: str) -> Screen:
+    def on(*args: str, **more: Any) -> Screen:
         screens.append(Screen(*args, **more))
         return screens[-1]
 

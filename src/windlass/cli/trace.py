@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from windlass.cli.console import out
+from windlass import seams
+from windlass.cli.console import ConsoleOutput, out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option, store_option
 from windlass.cli.store_location import on_session
 from windlass.cli.text import clean
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import JournalEntry, Replied, RunStarted, ToolIntended
-from windlass.files import open_private
+from windlass.files import open_private, write_private
 from windlass.identifiers import CallIndex, child_session_id
 from windlass.store.codec import decode
 from windlass.trace.build import Append, picture_of
 from windlass.trace.html import page
 from windlass.trace.json_data import as_data
+from windlass.trace.progress import extend_running, label_unended
 from windlass.trace.text import draw
 
 if TYPE_CHECKING:
+    from windlass.cli.live.follower import Display
     from windlass.store.base import SessionInfo, Store
     from windlass.trace.model import Part, Picture
+    from windlass.trace.text import Line
 
 DEPTH = 4  # agents called by agents called by …
 
@@ -50,6 +54,9 @@ DEPTH = 4  # agents called by agents called by …
     metavar="N",
     help="Columns to draw in; default: those of the terminal.",
 )
+@click.option(
+    "--follow", "-f", is_flag=True, help="Draw it again as it grows, until its run ends or parks."
+)
 @json_option
 @debug_option
 def trace(
@@ -61,6 +68,7 @@ def trace(
     full: bool,
     html: str | None,
     width: int | None,
+    follow: bool,
     as_json: bool,
 ) -> None:
     """Draw SESSION: its turns and calls on a time axis, decisions, tokens and cost.
@@ -73,19 +81,25 @@ def trace(
     if html is not None and as_json:
         raise click.UsageError("--html and --json are two forms of the same: give one of them")
     wanted = _turns(turns)
+    drawing = _Drawing(number, width, full, wanted)
+    if follow:
+        _follow(store, session, drawing, html, as_json)
+        return
     picture = on_session(store, session, read_picture)
-    parts = _select_parts(picture, number)
+    parts = drawing.select(picture)
     if as_json:
         out().json(as_data(picture, parts))
     elif html is not None:
         _write_page(html, picture, parts)
     else:
-        _draw(picture, parts, width, full, wanted)
+        paper = out()
+        for line in drawing.lines(picture, paper):
+            paper.line(*line)
 
 
 async def read_picture(store: Store, session_id: str) -> Picture:
     """Build the trace of a session, with the agents it called."""
-    return await _read(store, session_id, await store.sessions(), DEPTH)
+    return await _read(store, await store.info(session_id), DEPTH)
 
 
 def _find_called(
@@ -112,20 +126,25 @@ def _find_called(
     return found
 
 
-async def _read(store: Store, session_id: str, infos: Sequence[SessionInfo], depth: int) -> Picture:
+async def _read(store: Store, info: SessionInfo, depth: int) -> Picture:
+    session_id, below = info.id, info.child_ids
     rows = [
         Append(row.at, decode(row.payload, session_id, row.seq))
         for row in await store.rows(session_id)
     ]
-    below = [info.id for info in infos if info.parent_id == session_id]
     called = _find_called(session_id, [entry for row in rows for entry in row.entries], below)
     children: dict[str, list[Picture]] = {}
     if depth > 0:
         for child_id, call_id in called.items():
-            picture = await _read(store, child_id, infos, depth - 1)
+            try:
+                picture = await _read(store, await store.info(child_id), depth - 1)
+            except NoSuchSession:
+                continue  # deleted since
             children.setdefault(call_id, []).append(picture)
     forks = tuple([one for one in below if one not in called])
-    return picture_of(session_id, rows, children, forks=forks)
+    picture = picture_of(session_id, rows, children, forks=forks)
+    label_unended(picture, alive=info.alive, now=seams.now())
+    return picture
 
 
 def _turns(given: str | None) -> tuple[int, int] | None:
@@ -151,18 +170,75 @@ def _select_parts(picture: Picture, number: int | None) -> list[Part]:
     return [picture.parts[number - 1 if number > 0 else number]]
 
 
-def _draw(
-    picture: Picture,
-    parts: Sequence[Part],
-    width: int | None,
-    full: bool,
-    turns: tuple[int, int] | None,
+class _Drawing(NamedTuple):
+    """What of a session is drawn in lines, and how."""
+
+    number: int | None
+    width: int | None
+    full: bool
+    turns: tuple[int, int] | None
+
+    def select(self, picture: Picture) -> list[Part]:
+        """Return the runs that are drawn."""
+        return _select_parts(picture, self.number)
+
+    def lines(self, picture: Picture, paper: ConsoleOutput) -> list[Line]:
+        """Draw the session for this output."""
+        columns = self.width or (paper.width if paper.fancy else 100)
+        fine = paper.fancy and paper.can_write("█▒▄◆")
+        only = self.select(picture)
+        full, turns = self.full, self.turns
+        return list(draw(picture, columns, fine=fine, full=full, only=only, turns=turns))
+
+
+def _follow(
+    store: str | None, session: str, drawing: _Drawing, html: str | None, as_json: bool
 ) -> None:
+    """Draw the session again and again, in the form that was asked for."""
+    if as_json:
+        raise click.UsageError("--json is one document: --follow has no use for it, leave one out")
+    if html == "-":
+        raise click.UsageError("--follow writes the page again and again: name a file with --html")
+    # Loaded when a session is followed: everybody else draws and is done.
+    from windlass.cli.live.displays import FileDisplay, LineDisplay, TerminalDisplay
+    from windlass.cli.live.follower import follow_session
+    from windlass.cli.live.news import list_news
+
     paper = out()
-    columns = width or (paper.width if paper.fancy else 100)
-    fine = paper.fancy and paper.can_write("█▒▄◆")
-    for line in draw(picture, columns, fine=fine, full=full, only=parts, turns=turns):
-        paper.line(*line)
+
+    def draw_lines(picture: Picture) -> list[Line]:
+        extend_running(picture, seams.now())
+        return drawing.lines(picture, paper)
+
+    display: Display[Picture]
+    if html is not None:
+        _check_folder(html)
+        file = html
+
+        def write(picture: Picture, live: bool) -> int:
+            extend_running(picture, seams.now())
+            written = seams.now() if live else None
+            text = page(picture, drawing.select(picture), live=written).encode()
+            try:
+                write_private(file, text, linked_folders=True)
+            except OSError as error:
+                raise ConfigError(f"--html {file}: {error.strerror}") from None
+            return len(text)
+
+        display = FileDisplay(html, write)
+    elif paper.fancy:
+        display = TerminalDisplay(paper, draw_lines)
+    else:
+        display = LineDisplay(
+            paper, lambda picture: list_news(picture, drawing.select(picture)), draw_lines
+        )
+    follow_session(store, session, read_picture, display)
+
+
+def _check_folder(file: str) -> None:
+    folder = os.path.dirname(os.path.abspath(file))
+    if not os.path.isdir(folder):
+        raise ConfigError(f"--html {file}: there is no folder {folder}")
 
 
 def _write_page(file: str, picture: Picture, parts: Sequence[Part]) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from windlass.events import (
     IterationStart,
     JournalEntry,
+    Noted,
     Replied,
     ReplyFailed,
     RunEnded,
@@ -25,6 +26,7 @@ from windlass.events import (
     ToolMessage,
     ToolResulted,
 )
+from windlass.json_types import as_list, as_object
 from windlass.messages import Thinking, ToolCall
 from windlass.trace.marks import said_by
 from windlass.trace.model import (
@@ -33,6 +35,7 @@ from windlass.trace.model import (
     Mark,
     Part,
     Picture,
+    StepState,
     Turn,
 )
 
@@ -121,6 +124,8 @@ class _Reader:
                 self._read_message(entry)
             case RunResumed():
                 self.cursor = at if self.true else self.cursor
+            case Noted():
+                self._read_note(entry, at)
             case _:
                 pass
         mark = said_by(entry)
@@ -146,6 +151,7 @@ class _Reader:
                 self.cursor,
                 entry.name,
                 turns=[Turn(0, self.cursor, self.cursor, [], [])],
+                steps=[],
             )
         )
 
@@ -173,6 +179,25 @@ class _Reader:
                 return
         if message.kind is None and message.text:
             self._mark(Mark("said", f"{message.role}: {message.text}", self.cursor, self.number))
+
+    def _read_note(self, entry: Noted, at: float) -> None:
+        """Keep how far the steps of a workflow are."""
+        if entry.name not in ("workflow_step_begun", "workflow_step_ended") or not self.parts:
+            return
+        data, steps = as_object(entry.data), self.parts[-1].steps
+        if entry.name == "workflow_step_begun":
+            number = data.get("number")
+            number = number if isinstance(number, int) else len(steps) + 1
+            steps[:] = [one for one in steps if one.number != number]
+            steps.append(StepState(number, str(data.get("name")), str(data.get("kind"))))
+            return
+        # The note stands before the result of the step's call, which ended when the row was written.
+        self.cursor = max(self.cursor, at) if self.true else self.cursor
+        for step in steps:
+            if step.number == data.get("number"):
+                step.status = str(data.get("status"))
+                step.verdict = str(data["verdict"]) if data.get("verdict") else None
+                step.edges = tuple([str(edge) for edge in as_list(data.get("edges"))])
 
     # ----------------------------------------------------------------- bars
 

@@ -27,16 +27,27 @@ from windlass.trace.model import (
     Picture,
     Turn,
 )
+from windlass.trace.progress import StepGroup, group_steps
 from windlass.trace.text import draw
 
 LONGEST = 20_000  # characters of one text in a page
 ALL_TEXTS = 6_000_000  # of all of them; a long run keeps less of each
 SHORTEST = 240
 PLAIN_WIDTH = 118
+MOST_STEPS = 200  # of a workflow, each by name
 
 
-def page(picture: Picture, parts: Sequence[Part] | None = None, *, title: str = "") -> str:
-    """Build the page: `Path("run.html").write_text(page(picture))`."""
+def page(
+    picture: Picture,
+    parts: Sequence[Part] | None = None,
+    *,
+    title: str = "",
+    live: float | None = None,
+) -> str:
+    """Build the page: `Path("run.html").write_text(page(picture))`.
+
+    With `live`, the moment at which it is written, the page loads itself again: a newer version is to come.
+    """
     shown = list(picture.parts if parts is None else parts)
     style, script, csp = _static_parts()
     heading = escape(clean(title or f"{picture.session_id} · Windlass trace")[:200])
@@ -49,7 +60,8 @@ def page(picture: Picture, parts: Sequence[Part] | None = None, *, title: str = 
         title=heading,
         style=style,
         script=script,
-        data=_as_json(_Cutter(picture).data(shown)),
+        data=_as_json({**_Cutter(picture).data(shown), "live": live}),
+        refresh=_REFRESH if live is not None else "",
         plain=escape(plain),
     )
 
@@ -64,6 +76,9 @@ def to_iframe(picture: Picture, parts: Sequence[Part] | None = None, *, height: 
     )
 
 
+# The script loads the page again with care; without scripts the browser does.
+_REFRESH = '<noscript><meta http-equiv="refresh" content="3"></noscript>\n'
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -72,7 +87,7 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">
-<title>{title}</title>
+{refresh}<title>{title}</title>
 <style>{style}</style>
 </head>
 <body>
@@ -158,7 +173,18 @@ class _Cutter:
             "why": part.stop_reason,
             "error": self._cut(part.error or ""),
             "prompt": self._cut(part.prompt),
+            "live": part.under_way,
+            "steps": [self._step(group) for group in group_steps(part.steps)][:MOST_STEPS],
             "turns": [self._turn(turn) for turn in part.turns],
+        }
+
+    def _step(self, group: StepGroup) -> JsonObject:
+        return {
+            "name": _visible(group.name[:200]),
+            "kind": _visible(group.kind[:60]),
+            "o": group.status,
+            "words": _visible(group.words[:200]),
+            "then": [_visible(edge[:200]) for edge in group.edges[:20]],
         }
 
     def _turn(self, turn: Turn) -> JsonObject:

@@ -32,8 +32,9 @@ def as_data(picture: Picture, parts: Sequence[Part] | None = None) -> JsonObject
 
 
 def _part(part: Part) -> JsonObject:
-    facts = {name: getattr(part, name) for name in part.__struct_fields__ if name not in ("turns",)}
-    return {**facts, "turns": [_turn(turn) for turn in part.turns]}
+    facts = {name: getattr(part, name) for name in part.__struct_fields__ if name != "turns"}
+    steps = [msgspec.to_builtins(step) for step in part.steps]
+    return {**facts, "steps": steps, "turns": [_turn(turn) for turn in part.turns]}
 
 
 def _turn(turn: Turn) -> JsonObject:

@@ -16,6 +16,9 @@ Kind: TypeAlias = Literal["model", "aside", "tool"]  # an aside is a model call 
 Tone: TypeAlias = Literal["plain", "good", "warn", "bad"]
 
 OPEN = "open"  # the outcome of what has no end on record
+RUNNING = "running"  # of what has none yet: its process is at work
+WAITING = "waiting"  # of what is parked
+UNENDED = (OPEN, RUNNING, WAITING)
 
 
 class Bar(msgspec.Struct):
@@ -47,7 +50,7 @@ class Bar(msgspec.Struct):
     @property
     def failed(self) -> bool:
         """Whether the call failed."""
-        return self.outcome not in ("ok", OPEN)
+        return self.outcome != "ok" and self.outcome not in UNENDED
 
     @property
     def seconds(self) -> float:
@@ -93,6 +96,17 @@ class Turn(msgspec.Struct):
         )
 
 
+class StepState(msgspec.Struct):
+    """A step of a workflow, and how far it is: `done`, `failed`, or one of `UNENDED`."""
+
+    number: int
+    name: str
+    kind: str
+    status: str = OPEN
+    verdict: str | None = None
+    edges: tuple[str, ...] = ()  # the nodes that it led to
+
+
 class Part(msgspec.Struct):
     """One run of the session."""
 
@@ -110,6 +124,8 @@ class Part(msgspec.Struct):
     error: str | None = None
     prompt: str = ""
     turns: list[Turn] = []
+    steps: list[StepState] = []  # of a workflow, in the order in which they were begun
+    under_way: bool = False  # a process is at work on it
 
     @property
     def turn_count(self) -> int:

@@ -27,7 +27,9 @@ from windlass.trace.format import (
     short,
 )
 from windlass.trace.model import (
-    OPEN,
+    RUNNING,
+    UNENDED,
+    WAITING,
     Bar,
     Mark,
     Part,
@@ -35,6 +37,7 @@ from windlass.trace.model import (
     Turn,
     cached_share,
 )
+from windlass.trace.progress import WORDS, describe_rest, group_steps
 from windlass.usage import Usage
 
 Piece: TypeAlias = "str | tuple[str, str]"
@@ -47,6 +50,7 @@ TRACEBACK = 8  # lines of it, at the end
 _PATH = re.compile(r'File "([^"]*)"')
 KEPT = 8  # turns at either end of a fold
 DEPTH = 4  # of agents in agents
+STEPS = 40  # of a workflow that are listed; the rest is counted
 GOOD = ("done", "idle")
 
 
@@ -64,10 +68,13 @@ class Pens(NamedTuple):
     dots: str
     tree: str
     dot: str
+    done: str
+    waits: str
+    runs: str
 
 
-FINE = Pens("█", "▒", "▄", "×", "▷", "◆", "┴", "─", "…", "│", "·")
-PLAIN = Pens("=", "~", "#", "x", ">", "*", "+", "-", "..", "|", "-")
+FINE = Pens("█", "▒", "▄", "×", "▷", "◆", "┴", "─", "…", "│", "·", "●", "◇", "◐")
+PLAIN = Pens("=", "~", "#", "x", ">", "*", "+", "-", "..", "|", "-", "*", "?", ">")
 
 _STYLES = {"model": "cyan", "aside": "magenta", "tool": "green"}
 _TONES = {"plain": "dim", "good": "green", "warn": "yellow", "bad": "red"}
@@ -158,7 +165,7 @@ def _wrap_facts(facts: Sequence[str], width: int) -> Iterator[Line]:
 
 def _status(part: Part) -> str:
     if part.status is None:
-        return "unfinished"
+        return "running" if part.under_way else "unfinished"
     good = part.status in GOOD or not part.stop_reason
     return part.status if good else f"{part.status} ({part.stop_reason})"
 
@@ -177,6 +184,7 @@ def _part(easel: _Easel, part: Part, many: int, indent: str = "") -> Iterator[Li
         yield ((fit(title, easel.width), "bold"),)
     if part.prompt:
         yield ((fit(f"{indent}asked: {part.prompt}", easel.width), "dim"),)
+    yield from _steps(easel, part, indent)
     if easel.full:
         shown: list[Turn | list[Turn]] = [*part.turns]
     else:
@@ -186,8 +194,27 @@ def _part(easel: _Easel, part: Part, many: int, indent: str = "") -> Iterator[Li
             yield from _fold(easel, item, indent)
         else:
             yield from _turn(easel, item, indent)
-    if part.status is None:
+    if part.status is None and not part.under_way:
         yield ((f"{indent}(no end on record: it is under way, or its process died)", "yellow"),)
+
+
+_STEP_STYLES = {"done": "green", "failed": "red"}
+
+
+def _steps(easel: _Easel, part: Part, indent: str) -> Iterator[Line]:
+    """Draw how far the steps of a workflow are."""
+    groups = list(group_steps(part.steps))
+    pens = easel.pens
+    marks = {"done": pens.done, "failed": pens.failed, WAITING: pens.waits, RUNNING: pens.runs}
+    for group in groups[:STEPS]:
+        style = _STEP_STYLES.get(group.status, "yellow")
+        then = f", then {', '.join(group.edges)}" if group.edges else ""
+        kind = f" ({group.kind})  "
+        words = fit(f"{group.words}{then}", easel.width)
+        mark = marks.get(group.status, pens.open)
+        yield (f"{indent}  ", (mark, style), f" {fit(group.name, 40)}{kind}", (words, style))
+    if len(groups) > STEPS:
+        yield ((f"{indent}  {pens.dots} {describe_rest(len(groups) - STEPS)}", "dim"),)
 
 
 def _fold_turns(turns: Sequence[Turn]) -> list[Turn | list[Turn]]:
@@ -321,10 +348,11 @@ class _Easel:
 
     def bar(self, label: str, bar: Bar) -> Line:
         """Draw a model or tool call."""
-        pen = self.pens.failed if bar.failed else self.pens.open if bar.outcome == OPEN else ""
+        unended = bar.outcome in UNENDED
+        pen = self.pens.failed if bar.failed else self.pens.open if unended else ""
         pen = pen or getattr(self.pens, bar.kind)
-        style = "red" if bar.failed else "yellow" if bar.outcome == OPEN else _STYLES[bar.kind]
-        notes = [] if bar.outcome == OPEN else [format_fine_duration(bar.seconds)]
+        style = "red" if bar.failed else "yellow" if unended else _STYLES[bar.kind]
+        notes = [] if unended and not bar.seconds else [format_fine_duration(bar.seconds)]
         if bar.outcome != "ok":
             notes.append(_outcome(bar.outcome))
         if bar.attempts > 1:
@@ -429,7 +457,7 @@ def padded_left(text: str, width: int) -> str:
 
 
 def _outcome(outcome: str) -> str:
-    return "no end on record" if outcome == OPEN else outcome.replace("_", " ")
+    return WORDS.get(outcome) or outcome.replace("_", " ")
 
 
 def _brief(arguments: object) -> str:

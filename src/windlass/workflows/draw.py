@@ -9,8 +9,26 @@ from typing import Final, NamedTuple
 from windlass.workflows.graph import Edge, Graph, find_back_edges
 from windlass.workflows.steps import WorkflowStep
 
-_MARKS: Final = {"done": "●", "failed": "✗", "running": "◐", "": "○"}
-_FILLS: Final = {"done": "#d6f5dd", "failed": "#fbd9d9", "running": "#fff1c9", "": "#f3f4f6"}
+#: How far a step is: as `WorkflowStep.status` says, or parked, or left by a process that died.
+WAITING: Final = "waiting"
+UNFINISHED: Final = "unfinished"
+_MARKS: Final = {
+    "done": "●",
+    "failed": "✗",
+    "running": "◐",
+    WAITING: "◇",
+    UNFINISHED: "◌",
+    "": "○",
+}
+_FILLS: Final = {
+    "done": "#d6f5dd",
+    "failed": "#fbd9d9",
+    "running": "#fff1c9",
+    WAITING: "#dbe7ff",
+    UNFINISHED: "#e4d9cf",
+    "": "#f3f4f6",
+}
+_REFRESH: Final = '<meta http-equiv="refresh" content="2">'
 _WIDTH: Final = 150
 _HEIGHT: Final = 44
 _GAP: Final = (40, 56)
@@ -67,7 +85,7 @@ def draw_text(graph: Graph, steps: Sequence[WorkflowStep] = ()) -> str:
     return "\n".join(lines)
 
 
-def draw_steps(name: str, steps: Sequence[WorkflowStep], format: str) -> str:
+def draw_steps(name: str, steps: Sequence[WorkflowStep], format: str, *, live: bool = False) -> str:
     """Draw the steps of a workflow that is a function, in the order in which they were begun."""
     if format == "mermaid":
         lines = ["flowchart TD", f'    n0(["{_quote(name)}"])']
@@ -78,7 +96,7 @@ def draw_steps(name: str, steps: Sequence[WorkflowStep], format: str) -> str:
             lines.append(f"    n{_find_parent(step, steps)} --> n{step.number}")
         return "\n".join(lines)
     if format == "html":
-        return _write_page(name, "", steps)
+        return _write_page(name, "", steps, live)
     lines = [name]
     for step in steps:
         indent = "  " * (1 + step.key.count(".") // 2)
@@ -152,13 +170,14 @@ def _quote(text: str) -> str:
 # --------------------------------------------------------------------------- HTML
 
 
-def draw_html(graph: Graph, steps: Sequence[WorkflowStep] = ()) -> str:
-    """Draw the graph as a page of HTML that loads nothing."""
-    return _write_page(graph.name, draw_svg(graph, steps), steps)
+def draw_html(graph: Graph, steps: Sequence[WorkflowStep] = (), *, live: bool = False) -> str:
+    """Draw the graph as a page of HTML that loads nothing; with `live` itself, again and again."""
+    return _write_page(graph.name, draw_svg(graph, steps), steps, live)
 
 
-def _write_page(title: str, picture: str, steps: Sequence[WorkflowStep]) -> str:
+def _write_page(title: str, picture: str, steps: Sequence[WorkflowStep], live: bool) -> str:
     name = escape(title)
+    refresh = _REFRESH if live else ""
     rows = "".join([_describe(step) for step in steps])
     table = f"<table><tr><th>step<th>node<th>status<th>output</tr>{rows}</table>" if rows else ""
     style = (
@@ -166,7 +185,7 @@ def _write_page(title: str, picture: str, steps: Sequence[WorkflowStep]) -> str:
         "td,th{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top}"
     )
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>'
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{refresh}<title>{name}</title>'
         f"<style>{style}</style><h1>{name}</h1>{picture}{table}</html>"
     )
 

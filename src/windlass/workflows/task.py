@@ -57,9 +57,16 @@ def workflow_draw(
     )
 
 
-def draw_flow(flow: WorkflowGraph | Workflow, steps: Sequence[WorkflowStep], format: str) -> str:
-    """Draw a workflow in a format, with how far these steps came."""
+def draw_flow(
+    flow: WorkflowGraph | Workflow,
+    steps: Sequence[WorkflowStep],
+    format: str,
+    *,
+    live: bool = False,
+) -> str:
+    """Draw a workflow in a format, with how far these steps came; a page that is `live` is not the last."""
     if isinstance(flow, Workflow):
-        return draw_steps(flow.name, steps, format)
-    draw = {"text": draw_text, "mermaid": draw_mermaid, "html": draw_html}[format]
-    return draw(flow, steps)
+        return draw_steps(flow.name, steps, format, live=live)
+    if format == "html":
+        return draw_html(flow, steps, live=live)
+    return (draw_mermaid if format == "mermaid" else draw_text)(flow, steps)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option, store_option
-from windlass.cli.redaction import secrets_here
-from windlass.cli.store_location import find_place, match
+from windlass.cli.store_location import match, on_session
+from windlass.cli.workflows.picture import follow_flow, read_progress, show_flow, write_picture
 from windlass.cli.workflows.program import load_flow, on_store, show_result
-from windlass.errors import NoSuchSession
 from windlass.json_types import JsonObject
 from windlass.loop.resume_input import Allow, Deny
 from windlass.store.base import Store
 from windlass.workflows.result import WorkflowResult
-from windlass.workflows.steps import read_steps
-from windlass.workflows.task import draw_flow
+from windlass.workflows.steps import WorkflowStep
 
 _object = click.argument("object", metavar="MODULE:OBJECT")
 _model = click.option("--model", metavar="NAME", help="The model of nodes that name none.")
@@ -102,18 +100,36 @@ def resume(
     show_default=True,
     help="The form of the picture.",
 )
+@click.option("--output", "-o", metavar="FILE", help="Write the picture to this file.")
+@click.option(
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="With --session: draw it again as it grows, until the run ends or parks.",
+)
 @debug_option
-def draw(object: str, session: str | None, store: str | None, format: str) -> None:
+def draw(
+    object: str,
+    session: str | None,
+    store: str | None,
+    format: str,
+    output: str | None,
+    follow: bool,
+) -> None:
     """Draw the workflow MODULE:OBJECT; with --session, how far it came."""
     flow = load_flow(object)
-    steps: list[Any] = []
+    if follow:
+        if session is None:
+            raise click.UsageError("--follow draws a run again and again: give its --session")
+        if format != "text" and output is None:
+            raise click.UsageError(f"--follow with --format {format}: give a file with --output")
+        follow_flow(flow, session, store, format, output)
+        return
+    steps: Sequence[WorkflowStep] = ()
     if session is not None:
-        wanted = session
-        if not find_place(store).exists:
-            raise NoSuchSession(f"no session {wanted!r}: nothing is kept there")
-
-        async def work(home: Store) -> list[Any]:
-            return list(read_steps(await home.read(await match(home, wanted))))
-
-        steps = on_store(store, work)
-    click.echo(secrets_here().text(draw_flow(flow, steps, format)))
+        steps = on_session(store, session, read_progress).steps
+    text = show_flow(flow, steps, format)
+    if output is None:
+        click.echo(text)
+    else:
+        write_picture(output, text)
