@@ -52,8 +52,9 @@ class Screen:
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
         command = [sys.executable, "-c", "from windlass.cli.main import main; main()", *args]
-        environ = {**os.environ, "TERM": term}
-        environ.pop("COLUMNS", None), environ.pop("LINES", None)
+        sized = ("COLUMNS", "LINES")
+        environ = {name: one for name, one in os.environ.items() if name not in sized}
+        environ["TERM"] = term
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environ, preexec_fn=_own_terminal
         )

@@ -16,17 +16,16 @@ from windlass.cli.store_location import on_session
 from windlass.cli.text import clean
 from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import JournalEntry, Replied, RunStarted, ToolIntended
-from windlass.files import open_private, write_private
+from windlass.files import open_private
 from windlass.identifiers import CallIndex, child_session_id
 from windlass.store.codec import decode
 from windlass.trace.build import Append, picture_of
 from windlass.trace.html import page
 from windlass.trace.json_data import as_data
-from windlass.trace.progress import extend_running, label_unended
+from windlass.trace.progress import label_unended
 from windlass.trace.text import draw
 
 if TYPE_CHECKING:
-    from windlass.cli.live.follower import Display
     from windlass.store.base import SessionInfo, Store
     from windlass.trace.model import Part, Picture
     from windlass.trace.text import Line
@@ -81,9 +80,12 @@ def trace(
     if html is not None and as_json:
         raise click.UsageError("--html and --json are two forms of the same: give one of them")
     wanted = _turns(turns)
-    drawing = _Drawing(number, width, full, wanted)
+    drawing = Drawing(number, width, full, wanted)
     if follow:
-        _follow(store, session, drawing, html, as_json)
+        # Loaded when a session is followed: everybody else draws and is done.
+        from windlass.cli.live.traces import follow_trace
+
+        follow_trace(store, session, drawing, html, as_json)
         return
     picture = on_session(store, session, read_picture)
     parts = drawing.select(picture)
@@ -170,7 +172,7 @@ def _select_parts(picture: Picture, number: int | None) -> list[Part]:
     return [picture.parts[number - 1 if number > 0 else number]]
 
 
-class _Drawing(NamedTuple):
+class Drawing(NamedTuple):
     """What of a session is drawn in lines, and how."""
 
     number: int | None
@@ -189,56 +191,6 @@ class _Drawing(NamedTuple):
         only = self.select(picture)
         full, turns = self.full, self.turns
         return list(draw(picture, columns, fine=fine, full=full, only=only, turns=turns))
-
-
-def _follow(
-    store: str | None, session: str, drawing: _Drawing, html: str | None, as_json: bool
-) -> None:
-    """Draw the session again and again, in the form that was asked for."""
-    if as_json:
-        raise click.UsageError("--json is one document: --follow has no use for it, leave one out")
-    if html == "-":
-        raise click.UsageError("--follow writes the page again and again: name a file with --html")
-    # Loaded when a session is followed: everybody else draws and is done.
-    from windlass.cli.live.displays import FileDisplay, LineDisplay, TerminalDisplay
-    from windlass.cli.live.follower import follow_session
-    from windlass.cli.live.news import list_news
-
-    paper = out()
-
-    def draw_lines(picture: Picture) -> list[Line]:
-        extend_running(picture, seams.now())
-        return drawing.lines(picture, paper)
-
-    display: Display[Picture]
-    if html is not None:
-        _check_folder(html)
-        file = html
-
-        def write(picture: Picture, live: bool) -> int:
-            extend_running(picture, seams.now())
-            written = seams.now() if live else None
-            text = page(picture, drawing.select(picture), live=written).encode()
-            try:
-                write_private(file, text, linked_folders=True)
-            except OSError as error:
-                raise ConfigError(f"--html {file}: {error.strerror}") from None
-            return len(text)
-
-        display = FileDisplay(html, write)
-    elif paper.fancy:
-        display = TerminalDisplay(paper, draw_lines)
-    else:
-        display = LineDisplay(
-            paper, lambda picture: list_news(picture, drawing.select(picture)), draw_lines
-        )
-    follow_session(store, session, read_picture, display)
-
-
-def _check_folder(file: str) -> None:
-    folder = os.path.dirname(os.path.abspath(file))
-    if not os.path.isdir(folder):
-        raise ConfigError(f"--html {file}: there is no folder {folder}")
 
 
 def _write_page(file: str, picture: Picture, parts: Sequence[Part]) -> None:

@@ -124,6 +124,9 @@ class _Reader:
                 self._read_message(entry)
             case RunResumed():
                 self.cursor = at if self.true else self.cursor
+                if self.parts:  # it was parked, and is under way again
+                    part = self.parts[-1]
+                    part.status = part.stop_reason = part.error = None
             case Noted():
                 self._read_note(entry, at)
             case _:

@@ -140,15 +140,18 @@
     return node;
   };
   const labelled = (turn, words) => el("div", "label", el("button", "no", turn), el("span", "what", words));
-  const outcomeWords = (o) => (o === "open" ? "no end on record" : o.replaceAll("_", " "));
+  const unended = { open: "no end on record", running: "running", waiting: "waits" };
+  const outcomeWords = (o) => unended[o] || o.replaceAll("_", " ");
 
   const barRow = (bar, head) => {
-    const failed = bar.o !== "ok" && bar.o !== "open";
-    const button = place(el("button", `bar ${bar.k}${failed ? " failed" : ""}${bar.o === "open" ? " open" : ""}`), bar.a, bar.b);
+    const failed = bar.o !== "ok" && !unended[bar.o];
+    const still = unended[bar.o] ? (bar.o === "running" ? " running" : " open") : "";
+    const button = place(el("button", `bar ${bar.k}${failed ? " failed" : ""}${still}`), bar.a, bar.b);
     button.type = "button";
     button.tabIndex = -1;
     const name = bar.k === "tool" ? bar.name : bar.purpose || "model";
-    const words = [bar.o === "open" ? "no end on record" : seconds(bar.ms / 1000)];
+    const words = unended[bar.o] ? [outcomeWords(bar.o)] : [seconds(bar.ms / 1000)];
+    if (bar.o === "running") words.push(seconds(bar.ms / 1000));
     if (failed) words.push(outcomeWords(bar.o));
     if (bar.tries) words.push(bar.k === "tool" ? `try ${bar.tries}` : many(bar.tries, "attempt"));
     if (bar.via) words.push(`by ${bar.via}`);
@@ -179,8 +182,25 @@
     return { node: button, row, said, kind: "decisions", tool: null, outcome: null, text, a: mark.a, b: mark.a, mark, name: mark.k };
   };
 
-  const drawRun = (run, into, nested) => {
-    const status = run.status || "unfinished";
+  const statusOf = (run) => run.status || (run.live ? "running" : "unfinished");
+  // How far the steps of a workflow are; a click shows the last call of a step.
+  const drawSteps = (run) => {
+    const list = el("div", "steps");
+    for (const step of run.steps) {
+      const chip = el("button", `step ${unended[step.o] ? step.o : step.o === "failed" ? "failed" : "done"}`, el("b", "", step.name), ` ${step.kind} · ${step.words}`);
+      chip.type = "button";
+      if (step.then.length) chip.title = `then ${step.then.join(", ")}`;
+      chip.addEventListener("click", () => {
+        const found = things.filter((thing) => thing.fits && thing.tool === step.name);
+        if (found.length) pick(found[found.length - 1], true);
+      });
+      list.append(chip);
+    }
+    return list;
+  };
+  const drawRun = (run, into, nested, above = "") => {
+    const place = `${above}/${run.id}`;
+    const status = statusOf(run);
     const good = status === "done" || status === "idle";
     if (nested || data.runs.length > 1 || run.prompt) {
       const head = el("div", "run");
@@ -190,6 +210,7 @@
       if (run.prompt) head.append(el("span", "asked", run.prompt.slice(0, 600)));
       into.append(head);
     }
+    if (run.steps.length) into.append(drawSteps(run));
     for (const turn of run.turns) {
       const box = el("section", "turn");
       box.setAttribute("aria-label", turn.n ? `turn ${turn.n}` : "outside any turn");
@@ -200,6 +221,8 @@
       for (const [, , one, isBar] of mixed) {
         const thing = isBar ? barRow(one, head) : markRow(one, head);
         head = "";
+        // A name that stays the same in later versions of the page, where entries are still to come.
+        thing.key = `${place}/${isBar ? one.call || `${turn.n}.${one.k}.${inside.filter((other) => other.bar && other.bar.k === one.k).length}` : `mark ${one.e}`}`;
         thing.box = box;
         things.push(thing);
         inside.push(thing);
@@ -207,7 +230,7 @@
         box.append(thing.row);
         if (isBar && one.child) {
           const child = el("div", "child");
-          for (const sub of one.child) drawRun(sub, child, true);
+          for (const sub of one.child) drawRun(sub, child, true, place);
           box.append(child);
           thing.child = child;
         }
@@ -224,7 +247,7 @@
       turns.push({ box, inside, numbers, words });
       into.append(box);
     }
-    if (!run.status) into.append(el("div", "nothing", "No end on record: it is under way, or its process died."));
+    if (!run.status && !run.live) into.append(el("div", "nothing", "No end on record: it is under way, or its process died."));
   };
 
   // ------------------------------------------------------------------ words beside bars, where there is room
@@ -273,7 +296,7 @@
       const bar = thing.bar;
       parts.push(el("h2", "", bar.k === "tool" ? bar.name : `${thing.name}: ${bar.name}`));
       parts.push(facts([
-        ["outcome", outcomeWords(bar.o)], ["took", bar.o === "open" ? null : seconds(bar.ms / 1000)], ["began", began(bar.s)],
+        ["outcome", outcomeWords(bar.o)], ["took", bar.o === "open" || bar.o === "waiting" ? null : seconds(bar.ms / 1000)], ["began", began(bar.s)],
         ["provider", bar.provider], ["ended with", bar.stop], ["attempts", bar.tries], ["by way of", bar.via],
         ...usageFacts(bar.usage), ["cost", bar.usd ? money(bar.usd) : null],
         ["asks for", bar.asks ? bar.asks.join(", ") : null], ["effect", bar.effect ? bar.effect.replace("_", " ") : null],
@@ -369,7 +392,7 @@
   chart.append(none);
 
   const last = data.runs[data.runs.length - 1];
-  const status = last ? last.status || "unfinished" : "empty";
+  const status = last ? statusOf(last) : "empty";
   const good = status === "done" || status === "idle";
   const bold = (text) => el("b", "", text);
   const t = data.totals;
@@ -419,7 +442,8 @@
   const keys = el("span", "help", el("kbd", "", "←→↑↓"), " move  ", el("kbd", "", "+ − 0"), " zoom  ", el("kbd", "", "/"), " search");
   bar.append(el("span", "spring"), keys, shown);
   const buttons = el("div", "tools buttons", act("−", "zoom out", () => zoom(1.6)), act("+", "zoom in", () => zoom(1 / 1.6)), act("All", "show all of the time axis", () => view(0, length)), themeButton);
-  const name = el("div", "name", el("h1", "", data.session), el("span", `status ${good ? "good" : "warn"}`, status + (last && last.why && !good ? ` (${last.why})` : "")));
+  const liveBadge = data.live ? el("span", "status live", "live") : null;
+  const name = el("div", "name", el("h1", "", data.session), liveBadge, el("span", `status ${good ? "good" : "warn"}`, status + (last && last.why && !good ? ` (${last.why})` : "")));
   const title = el("div", "title", name, buttons);
   const header = el("header", "", title, about, failure, summary, answer, bar);
   app.replaceChildren(header, el("div", "stage", chart, details));
@@ -427,7 +451,8 @@
   search.addEventListener("input", filter);
   filter();
   view(0, length);
-  if (turns.length > 40) { // all of a long run is slivers: begin with what is in sight
+  const before = history.state && history.state.windlass;
+  if (turns.length > 40 && !before) { // all of a long run is slivers: begin with what is in sight
     const first = turns.slice(0, 14).flatMap((turn) => turn.inside);
     requestAnimationFrame(() => zoomTo(first));
   }
@@ -505,4 +530,63 @@
     const move = moves[event.key];
     if (move) { event.preventDefault(); move(); }
   });
+
+  // ------------------------------------------------------------------ the next version, while the run is under way
+  // The page loads itself again, and takes up what its reader had before: nothing but that is kept, and only in the
+  // history of this tab. It stops when no newer version has come for a minute: whoever wrote it has gone.
+  const PATIENCE = 60000;
+  const box = (node) => [node.selectionStart, node.selectionEnd];
+  const atEnd = () => chart.scrollTop + chart.clientHeight >= chart.scrollHeight - 24;
+  const remember = () => ({
+    written: data.live,
+    since: before && before.written === data.live ? before.since : Date.now(),
+    top: chart.scrollTop, end: atEnd(), from, span: span >= length * 0.999 ? null : span,
+    picked: picked ? picked.key : null, aside: details.scrollTop,
+    words: search.value, tool: toolSelect.value, outcome: outcomeSelect.value, off: [...off], chosen,
+    focus: document.activeElement === search ? "search" : picked && document.activeElement === picked.node ? "picked" : chart.contains(document.activeElement) ? "chart" : "",
+    marked: document.activeElement === search ? box(search) : null,
+  });
+  const restore = (kept) => {
+    chosen = kept.chosen;
+    dress();
+    for (const kind of kept.off) {
+      off.add(kind);
+      const check = bar.querySelector(`input[data-kind="${CSS.escape(kind)}"]`);
+      if (check) check.checked = false;
+    }
+    search.value = kept.words;
+    toolSelect.value = kept.tool;
+    outcomeSelect.value = kept.outcome;
+    for (const select of [toolSelect, outcomeSelect]) if (select.selectedIndex < 0) select.value = "";
+    filter();
+    const found = kept.picked && things.find((thing) => thing.key === kept.picked && thing.fits);
+    if (found) pick(found);
+    details.scrollTop = kept.aside;
+    view(kept.span === null ? 0 : kept.from, kept.span === null ? length : kept.span);
+    if (kept.focus === "search") { search.focus(); search.setSelectionRange(...kept.marked); }
+    else if (kept.focus === "picked" && found) found.node.focus({ preventScroll: true });
+    else if (kept.focus === "chart") chart.focus({ preventScroll: true });
+    chart.scrollTop = kept.end ? chart.scrollHeight : kept.top;
+  };
+  if (before) {
+    history.replaceState(null, "");
+    restore(before);
+  }
+  if (data.live) {
+    // A large page is loaded less often.
+    const pause = 2000 + document.getElementById("data").textContent.length / 500;
+    const busy = () => document.hidden || drag !== null || !getSelection().isCollapsed || (document.activeElement && document.activeElement.tagName === "SELECT");
+    const reload = () => {
+      const state = remember();
+      if (Date.now() - state.since > PATIENCE) {
+        liveBadge.textContent = "no longer updated";
+        liveBadge.classList.add("stale");
+      } else if (busy()) setTimeout(reload, 500);
+      else {
+        history.replaceState({ windlass: state }, "");
+        location.reload();
+      }
+    };
+    setTimeout(reload, pause);
+  }
 })();

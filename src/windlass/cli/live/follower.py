@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from windlass.store.base import SessionInfo, Store
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 POLL_SECONDS: Final = 0.5
 #: Between two looks at the store there is this many times what a look takes, so that a long session is no load.
@@ -34,14 +35,14 @@ DEPTH: Final = 4  # of sessions below sessions
 _State: TypeAlias = "dict[str, tuple[int, str | None, bool]]"
 
 
-class Display(Protocol[T]):
+class Display(Protocol[T_contra]):
     """Where a session is shown while it is followed."""
 
     def __enter__(self) -> object: ...
 
     def __exit__(self, *error: object) -> None: ...
 
-    def show(self, seen: T, *, changed: bool) -> None:
+    def show(self, seen: T_contra, *, changed: bool) -> None:
         """Show the session; `changed` says whether it has grown since the last time."""
         ...
 
@@ -49,11 +50,11 @@ class Display(Protocol[T]):
         """Say why nothing new can be shown now."""
         ...
 
-    def finish(self, seen: T) -> None:
+    def finish(self, seen: T_contra) -> None:
         """Show the session for the last time, after the block of the display."""
         ...
 
-    def abandon(self, seen: T) -> None:
+    def abandon(self, seen: T_contra) -> None:
         """Leave what was shown in good order, because of an error."""
         ...
 

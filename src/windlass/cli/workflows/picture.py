@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from windlass.cli.console import out
+from windlass.cli.live.displays import FileDisplay, Line, LineDisplay, TerminalDisplay
+from windlass.cli.live.follower import Display, follow_session
+from windlass.cli.live.news import list_step_news
 from windlass.cli.redaction import secrets_here
 from windlass.cli.text import clean
 from windlass.cli.trace import read_picture
@@ -21,10 +24,6 @@ from windlass.workflows.execute import WorkflowGraph
 from windlass.workflows.functions import Workflow
 from windlass.workflows.steps import WorkflowStep, read_steps
 from windlass.workflows.task import draw_flow
-
-if TYPE_CHECKING:
-    from windlass.cli.live.displays import Line
-    from windlass.cli.live.follower import Display
 
 _WORDS = {OPEN: pictures.UNFINISHED, WAITING: pictures.WAITING}
 
@@ -82,11 +81,6 @@ def follow_flow(
     output: str | None,
 ) -> None:
     """Draw a run of the workflow again and again, until it ends or parks."""
-    # Loaded when a run is followed, as for `windlass trace`.
-    from windlass.cli.live.displays import FileDisplay, LineDisplay, TerminalDisplay
-    from windlass.cli.live.follower import follow_session
-    from windlass.cli.live.news import list_step_news
-
     paper = out()
 
     def draw_lines(seen: FlowProgress) -> list[Line]:
