@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import click
 
 from windlass import seams
-from windlass.cli.console import ConsoleOutput, Part, err
-from windlass.cli.live.screen import Screen
+from windlass.cli.console import ConsoleOutput, err
+from windlass.cli.live.screen import Cut, Line, Screen
 from windlass.cli.text import clean, duration
 
 T = TypeVar("T")
-Line: TypeAlias = "tuple[Part, ...]"
 FRESH_SECONDS = 5.0  # a file of a run under way is written again after this time at the latest
 
 
@@ -28,8 +27,10 @@ class News(NamedTuple):
 class TerminalDisplay(Generic[T]):
     """A picture that is redrawn in its place, and printed whole at the end."""
 
-    def __init__(self, paper: ConsoleOutput, draw: Callable[[T], Sequence[Line]]) -> None:
-        self._paper, self._draw = paper, draw
+    def __init__(
+        self, paper: ConsoleOutput, draw: Callable[[T], Sequence[Line]], cut: Cut | None = None
+    ) -> None:
+        self._paper, self._draw, self._cut = paper, draw, cut
         self._screen = Screen(paper)
         self._lines: Sequence[Line] = ()
 
@@ -45,11 +46,11 @@ class TerminalDisplay(Generic[T]):
     def show(self, seen: T, *, changed: bool) -> None:
         """Draw it anew: what runs has become longer."""
         self._lines = self._draw(seen)
-        self._screen.draw(self._lines, (("Ctrl-C ends this view, not the run", "dim"),))
+        self._screen.draw(self._lines, (("Ctrl-C ends this view, not the run", "dim"),), self._cut)
 
     def report(self, trouble: str) -> None:
         """Show the trouble below the picture."""
-        self._screen.draw(self._lines, ((trouble, "yellow"),))
+        self._screen.draw(self._lines, ((trouble, "yellow"),), self._cut)
 
     def finish(self, seen: T) -> None:
         """Print the whole picture where the command was typed."""

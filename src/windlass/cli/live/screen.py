@@ -7,8 +7,8 @@ in the middle: its head and its newest lines stay.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from windlass.cli.console import ConsoleOutput, Part, to_rich_text
 from windlass.trace.format import count
@@ -21,6 +21,10 @@ _TO_END: Final = "\x1b[J"
 _END_OF_LINE: Final = "\x1b[K"
 _WRAP: Final = "\x1b[?7h"
 HEAD: Final = 6  # lines that stay where a picture is too high
+
+
+Line: TypeAlias = "tuple[Part, ...]"
+Cut: TypeAlias = "Callable[[Sequence[Line], int], Sequence[Line]]"
 
 
 class Screen:
@@ -46,18 +50,21 @@ class Screen:
         """Go back to the first one."""
         self._write(_LEAVE)
 
-    def draw(self, lines: Sequence[tuple[Part, ...]], foot: tuple[Part, ...]) -> None:
-        """Draw the lines from the top, and one at the foot."""
+    def draw(self, lines: Sequence[Line], foot: Line, cut: Cut | None = None) -> None:
+        """Draw the lines from the top, and one at the foot; `cut` says what stays of too many."""
         columns, rows = size = self.size
-        shown = [*cut_height(lines, rows - 1), foot] if rows > 1 else list(lines[-1:])
-        body = f"{_END_OF_LINE}\r\n".join([self._render(line, columns) for line in shown])
+        shown = [*(cut or cut_height)(lines, rows - 1), foot] if rows > 1 else list(lines[-1:])
+        # Erased before it is written: at the last column the cursor stands on the last letter.
+        rendered = [f"{_END_OF_LINE}{self._render(line, columns)}" for line in shown[:-1]]
+        rendered += [f"{_TO_END}{self._render(line, columns)}" for line in shown[-1:]]
+        body = "\r\n".join(rendered)
         if (size, body) == (self._size, self._shown):
             return
         clear = _CLEAR if self._size is not None and size != self._size else ""
         self._size, self._shown = size, body
-        self._write(f"{clear}{_HOME}{body}{_END_OF_LINE}{_TO_END}{_WRAP}")
+        self._write(f"{clear}{_HOME}{body}{_WRAP}")
 
-    def _render(self, line: tuple[Part, ...], columns: int) -> str:
+    def _render(self, line: Line, columns: int) -> str:
         text = to_rich_text(*line)
         text.truncate(columns)
         console = self._paper.console
@@ -70,12 +77,12 @@ class Screen:
         self._paper.file.flush()
 
 
-def cut_height(lines: Sequence[tuple[Part, ...]], rows: int) -> list[tuple[Part, ...]]:
+def cut_height(lines: Sequence[Line], rows: int, head: int = HEAD) -> list[Line]:
     """Cut the lines to so many rows, in the middle, with a note of how many are missing."""
     if len(lines) <= rows:
         return list(lines)
-    head = min(HEAD, rows // 3)
-    tail = rows - head - 1
+    head = min(head, rows * 2 // 3)
+    tail = max(0, rows - head - 1)
     missing = len(lines) - head - tail
     note = ((f"  ({count(missing, 'line')} not shown until the end)", "dim"),)
     return [*lines[:head], note, *(lines[-tail:] if tail > 0 else ())][:rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import click
 
@@ -11,6 +12,7 @@ from windlass.cli.console import out
 from windlass.cli.live.displays import FileDisplay, LineDisplay, TerminalDisplay
 from windlass.cli.live.follower import Display, follow_session
 from windlass.cli.live.news import list_news
+from windlass.cli.live.screen import cut_height
 from windlass.cli.trace import Drawing, read_picture
 from windlass.errors import ConfigError
 from windlass.files import write_private
@@ -51,7 +53,7 @@ def follow_trace(
 
         display = FileDisplay(html, write)
     elif paper.fancy:
-        display = TerminalDisplay(paper, draw_lines)
+        display = TerminalDisplay(paper, draw_lines, cut_trace)
     else:
         display = LineDisplay(
             paper, lambda picture: list_news(picture, drawing.select(picture)), draw_lines
@@ -63,3 +65,15 @@ def _check_folder(file: str) -> None:
     folder = os.path.dirname(os.path.abspath(file))
     if not os.path.isdir(folder):
         raise ConfigError(f"--html {file}: there is no folder {folder}")
+
+
+def cut_trace(lines: Sequence[Line], rows: int) -> Sequence[Line]:
+    """Cut a trace that is too high: the steps of a workflow and the newest turns stay."""
+    if len(lines) <= rows:
+        return lines
+    texts = ["".join([one if isinstance(one, str) else one[0] for one in line]) for line in lines]
+    begins = [at for at, text in enumerate(texts) if text.startswith(("turn ", "run "))]
+    # the legend stands below the last blank line
+    end = max([at for at, text in enumerate(texts) if not text], default=len(lines))
+    head = begins[0] if begins else 0
+    return cut_height(lines[: max(end, head)] if end > head else lines, rows, head)

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.cli.console import out
-from windlass.cli.live.displays import FileDisplay, Line, LineDisplay, TerminalDisplay
+from windlass.cli.live.displays import FileDisplay, LineDisplay, TerminalDisplay
 from windlass.cli.live.follower import Display, follow_session
 from windlass.cli.live.news import list_step_news
+from windlass.cli.live.screen import Line
 from windlass.cli.redaction import secrets_here
 from windlass.cli.text import clean
 from windlass.cli.trace import read_picture
