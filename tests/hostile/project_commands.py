@@ -61,6 +61,7 @@ LINES: Final = (
     Line("audit seal --anchor seals.jsonl", few=True),
     Line("audit verify"),
     Line("trace s"),
+    Line("trace s --follow"),
     Line("trace s --html trace.html", few=True),
     Line("context s"),
     Line("replay s", few=True),

@@ -20,7 +20,7 @@ import msgspec
 import windlass as w
 from tests.loop.budget_trees import ROOT, World
 from windlass.cli.cost import Group
-from windlass.cli.trace import read_picture
+from windlass.cli.live.picture import read_picture
 from windlass.errors import NoSuchSession
 from windlass.events import Replied, ReplyFailed, RunStarted
 from windlass.models.estimates import estimate_request

@@ -12,8 +12,8 @@ from windlass.cli.console import out
 from windlass.cli.live.displays import FileDisplay, LineDisplay, TerminalDisplay
 from windlass.cli.live.follower import Display, follow_session
 from windlass.cli.live.news import list_news
+from windlass.cli.live.picture import Drawing, read_picture
 from windlass.cli.live.screen import cut_height
-from windlass.cli.trace import Drawing, read_picture
 from windlass.errors import ConfigError
 from windlass.files import write_private
 from windlass.trace.html import page

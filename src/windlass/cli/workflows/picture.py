@@ -12,10 +12,10 @@ from windlass.cli.console import out
 from windlass.cli.live.displays import FileDisplay, LineDisplay, TerminalDisplay
 from windlass.cli.live.follower import Display, follow_session
 from windlass.cli.live.news import list_step_news
+from windlass.cli.live.picture import read_picture
 from windlass.cli.live.screen import Line
 from windlass.cli.redaction import secrets_here
 from windlass.cli.text import clean
-from windlass.cli.trace import read_picture
 from windlass.errors import ConfigError
 from windlass.files import write_private
 from windlass.store.base import Store
