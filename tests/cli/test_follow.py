@@ -329,6 +329,20 @@ def test_signal_ends_the_follower_and_not_the_run(run: BackgroundRun, number: in
     assert run.result.status == "done"
 
 
+def test_follow_ends_when_nobody_reads_its_lines_any_more(run: BackgroundRun):
+    begin(run)
+    with start(*FOLLOW) as process:
+        assert process.stdout is not None
+        read_until(process.stdout, "gather: begins")
+        process.stdout.close()
+        run.advance()
+        run.advance()
+        assert process.stderr is not None
+        about = process.stderr.read()
+        process.wait(PATIENCE)
+    assert about == "" and process.returncode not in (0, None)
+
+
 # --------------------------------------------------------------------------- on a terminal
 
 
@@ -548,6 +562,30 @@ def test_picture_of_a_workflow_is_followed_as_a_page(
     assert 'http-equiv="refresh"' not in last and ">running<" not in last
     windlass(*draw, "--format", "mermaid", "--output", "flow.mmd")
     assert 'n1["pay: done"]' in (project / "flow.mmd").read_text("utf-8")
+
+
+def test_picture_of_a_parked_graph_says_which_node_waits(
+    windlass: Callable[..., Any], module: Callable[[str, str], None]
+):
+    module("flows", GRAPH)
+
+    @w.tool(requires_approval=True)
+    async def pay(what: str) -> str:
+        """Pay."""
+        return "paid"
+
+    nodes = {
+        "plan": {"model": scripted("Planned.")},
+        "pay": {"tools": [pay], "model": scripted(call("pay", what="Ann"))},
+    }
+    graph = w.workflow_graph(
+        {"name": "pays", "nodes": nodes, "edges": [{"from": "plan", "to": "pay"}]}
+    )
+    asyncio.run(graph.run("Pay Ann.", session_id="s", store=path_of("s.db")))
+    draw = ("workflow", "draw", "flows:graph", "--session", "s", "--store", "s.db", "--follow")
+    parked = windlass(*draw)
+    assert "● plan (stage)  done" in parked.stdout and "◇ pay (stage)  waits" in parked.stdout
+    assert "s: parked" in parked.stderr
 
 
 def test_follow_of_a_workflow_wants_a_session(

@@ -10,7 +10,7 @@ from windlass.workflows.graph import Edge, Graph, find_back_edges
 from windlass.workflows.steps import WorkflowStep
 
 #: How far a step is: as `WorkflowStep.status` says, or parked, or left by a process that died.
-WAITING: Final = "waiting"
+WAITING: Final = "waits"
 UNFINISHED: Final = "unfinished"
 _MARKS: Final = {
     "done": "●",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import click
 
@@ -59,6 +59,14 @@ class Display(Protocol[T_contra]):
         ...
 
 
+class _Look(NamedTuple, Generic[T]):
+    """One look at a session: what was read of it, and how its run has ended."""
+
+    seen: T
+    changed: bool
+    ending: str | None
+
+
 class SessionFollower(Generic[T]):
     """One session that is followed, and what was read of it last."""
 
@@ -82,22 +90,24 @@ class SessionFollower(Generic[T]):
             while True:
                 began = seams.monotonic()
                 try:
-                    ending = await self._look(display)
+                    look = await self._look()
                     self._failing_since = None
                 except (NoSuchSession, Corrupt):
                     raise
                 except (StoreError, OSError) as error:
-                    ending = None
+                    look = None
                     await self._bear(error, display)
-                if ending is not None:
-                    return ending
+                if look is not None:
+                    display.show(look.seen, changed=look.changed)
+                    if look.ending is not None:
+                        return look.ending
                 took = seams.monotonic() - began
                 await seams.sleep(max(POLL_SECONDS, REST * took))
         finally:
             await self._close()
 
-    async def _look(self, display: Display[T]) -> str | None:
-        """Show what is new; return words for the end of the run, if there is one."""
+    async def _look(self) -> _Look[T]:
+        """Read what is new, and how the run has ended, if it has."""
         store = await self._open()
         if not self._is_found:
             self.session_id = await match(store, self._wanted)
@@ -105,18 +115,20 @@ class SessionFollower(Generic[T]):
         info = await store.info(self.session_id)
         state: _State = {}
         await self._read_state(store, info, state, DEPTH)
-        changed = state != self._state
-        if changed or self.seen is None:
-            self.seen = await self._read(store, self.session_id)
+        seen, changed = self.seen, state != self._state
+        if changed or seen is None:
+            seen = self.seen = await self._read(store, self.session_id)
             self._state = state
-        display.show(self.seen, changed=changed)
+        return _Look(seen, changed, self._find_ending(info, changed))
+
+    def _find_ending(self, info: SessionInfo, changed: bool) -> str | None:
+        """Return words for the end of the last run; None while one is under way or to come."""
         if info.status is not None:
             return "parked" if info.status == "suspended" else f"ended: {info.status}"
         # A session between two writers looks dead for a moment: it counts when it stays so.
-        gone = info.holder is not None and not info.alive
-        if gone and self._gone and not changed:
+        was_gone, self._gone = self._gone, info.holder is not None and not info.alive
+        if self._gone and was_gone and not changed:
             return "its process has gone, and no end is on record: resume the run to go on with it"
-        self._gone = gone
         return None
 
     async def _read_state(self, store: Store, info: SessionInfo, state: _State, depth: int) -> None:
