@@ -92,12 +92,8 @@ class RunArguments:
             own = {**own, **{name: value for name, value in options.items() if value is not None}}
         self.watchers = NOBODY
         if not options and _RUN_DEPENDS_ON.isdisjoint(own):  # as most are
-            self.options, self.deps, self.parks, self.store = (
-                _USUAL,
-                deps,
-                False,
-                self.runtime.store,
-            )
+            self.options, self.deps, self.parks = _USUAL, deps, False
+            self.store = self.runtime.store
             self.session_id = self.caller = self.abort = self.timeout = None
             return
         self.options = run = RunOptions.read(own)

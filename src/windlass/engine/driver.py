@@ -177,20 +177,22 @@ async def start(
     `reminders` are passed on by the run that delegates the task. A session whose last run is parked
     takes no prompt and stays as it is, unless what it waits for is to be discarded.
     """
-    environment, journal = request.environment, None
+    plan, journal = request.plan, None
+    above = request.ledger or request.environment.ledger_for(request.caller)
     try:
-        if session_id is None and request.plan.connect is not None:
+        if plan.connect is not None and session_id is None:
             request = await connect_servers(request)
-        check_prices(request.plan, request.ledger or environment.ledger_for(request.caller))
+            plan = request.plan
+        check_prices(plan, above)
         home = request.check_store()
         journal = await request.open_session(home, session_id)
-        if request.plan.relocate is not None:
+        if plan.relocate is not None:
             request = request.relocate(journal)
-        if request.plan.connect is not None:  # in the workspace of the session
+            plan = request.plan
+        if plan.connect is not None:  # in the workspace of the session
             request = await connect_servers(request)
-            above = request.ledger or environment.ledger_for(request.caller)
-            check_prices(request.plan, above)
-        plan = request.plan
+            plan = request.plan
+            check_prices(plan, above)
         run = request.build_run(home, journal)
         if len(journal.entries) > 1:
             parked = await _continue_history(run, on_pending)
@@ -284,11 +286,12 @@ async def conduct(
     timeout: float | None = None,
 ) -> Outcome:
     """Drive the run in its own task; cancelling the caller ends or parks it."""
-    run = begun.run
+    run, passing = begun.run, begun.passing
     if begun.outcome is not None:
         await run.journal.close()
         return begun.outcome
-    seals = None if begun.passing is not None else environment.keeper_for(run.store)
+    host, calls = run.host, run.calls
+    seals = None if passing is not None else environment.keeper_for(run.store)
     if seals is not None:
         seals.on_run_started(run.session_id)
     started = seams.monotonic()
@@ -299,7 +302,7 @@ async def conduct(
         driving = _with_spans(run, driving, environment)
     context = environment.new_context() or copy_context()
     context.run(current_run.set, _build_scope(run))
-    task = run.host.loop.create_task(driving, context=context)
+    task = host.loop.create_task(driving, context=context)
     try:
         await _next_round()  # a run that waits for nothing has ended by then
         if not handle.is_over:
@@ -310,23 +313,23 @@ async def conduct(
     finally:
         handle.release()
         under_way.discard(handle)
-        if not task.done():
-            run.calls.lingering |= {task}  # stubborn: it ends when it ends, and its session waits
-        if run.calls.threads or run.calls.lingering:
+        if not (is_over := task.done()):
+            calls.lingering |= {task}  # stubborn: it ends when it ends, and its session waits
+        if calls.threads or calls.lingering:
             environment.linger(run)
         if seals is not None:
             seals.over(run.session_id)
-    if not task.done():
+    if not is_over:
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = handle.outcome or task.result()
-    run.host.elapsed = run.ledger.seconds + seams.monotonic() - started
-    if run.calls.children:
+    host.elapsed = run.ledger.seconds + seams.monotonic() - started
+    if calls.children:
         await (note_calls_below if outcome.status == "suspended" else discard_orphans)(run)
-    if run.host.receipts or run.host.drains or seals is not None:
+    if host.receipts or host.drains or seals is not None:
         await _wait_for_observers(run, seals)
-    if begun.passing is not None and outcome.status != "suspended":
-        begun.passing.let_go(run.session_id)
+    if passing is not None and outcome.status != "suspended":
+        passing.let_go(run.session_id)
     if outcome.exception is not None and isinstance(outcome.exception, (TestBroken, StaleWriter)):
         outcome.exception.session_id = run.session_id
         raise outcome.exception

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
@@ -146,11 +145,13 @@ class RunResult:
     @property
     def final_text(self) -> str:
         """The last text of the model, however the run ended; empty if there is none."""
-        entries = self._run.journal.entries
-        for entry in islice(reversed(entries), len(entries) - self._run.first_entry):
+        run = self._run
+        entries, sentinel = run.journal.entries, self._sentinel
+        for place in range(len(entries) - 1, run.first_entry - 1, -1):
+            entry = entries[place]
             if type(entry) in _SPOKEN:
                 if (message := _assistant(entry)) is not None:
-                    sentinel, text = self._sentinel, message.text
+                    text = message.text
                     if seen := text if sentinel is None else visible(text, sentinel):
                         return seen
             elif type(entry) is GuardrailDecided and entry.verdict != "passed":

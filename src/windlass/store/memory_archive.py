@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -55,18 +55,18 @@ class Archive:
     def add(self, session_id: str, ended_at: float, entries: Sequence[JournalEntry]) -> None:
         """Add the calls of the latest session, without long results; the oldest sessions are dropped.
 
-        Done for every run in memory, so it is written for speed: comprehensions that compare types
-        take half the time of a loop.
+        Done for every run in memory, so it is written for speed: a comprehension that compares types
+        takes half the time of a loop.
         """
-        calls = [entry for entry in entries if type(entry) in _CALLS]
-        long = [
+        content: object
+        calls: list[JournalEntry] = [
             entry
-            for entry in calls
-            if type(entry) is ToolResulted
-            and (type(content := entry.result.content) is not str or len(content) > _SHORT)
+            if kind is not ToolResulted
+            or (type(content := entry.result.content) is str and len(content) <= _SHORT)
+            else msgspec.structs.replace(entry, result=_NO_RESULT)
+            for entry in cast("Sequence[Any]", entries)
+            if (kind := type(entry)) in _CALLS  # pyright: ignore[reportUnknownVariableType]
         ]
-        if long:
-            calls = _shorten(calls, long)
         sessions, size = self._sessions, self._entries + len(calls)
         while size > MOST_ENTRIES and sessions:
             size -= len(sessions.popleft().calls)
@@ -77,9 +77,3 @@ class Archive:
         """Remove a session: it is in the store again, with its calls."""
         self._sessions = deque([one for one in self._sessions if one.session_id != session_id])
         self._entries = sum([len(one.calls) for one in self._sessions])
-
-
-def _shorten(calls: list[JournalEntry], long: list[ToolResulted]) -> list[JournalEntry]:
-    """Return the calls of a session without the content of their long results."""
-    shortened = {id(entry): msgspec.structs.replace(entry, result=_NO_RESULT) for entry in long}
-    return [shortened.get(id(entry), entry) for entry in calls]
