@@ -27,7 +27,9 @@ def connect_arguments(address: Address, search_path: str, lease: float) -> dict[
         "keepalives_count": 3,
         "tcp_user_timeout": int(lease * 1000),
         "application_name": "windlass fleet",
+        "target_session_attrs": address.session_attrs,
         **address.tls_options,
+        **address.driver_options,
     }
     if address.ports is not None:
         given["port"] = ",".join(map(str, address.ports))

@@ -96,12 +96,14 @@ class Server:
         self._process: subprocess.Popen[Any] | None = None
         self._schemas: set[str] = set()
 
+    @property
+    def port(self) -> str:
+        """The port, which is also part of the name of its socket."""
+        return self._settings.get("port", "5432")
+
     def create(self) -> None:
         """Create the data folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if os.geteuid() == 0:
-            user = _unprivileged_user()
-            os.chown(self.folder, user.pw_uid, user.pw_gid)
+        self._create_folder()
         made = subprocess.run(
             [
                 self._bin / "initdb",
@@ -123,6 +125,35 @@ class Server:
         )
         if made.returncode:
             raise WindlassError(f"initdb failed: {made.stderr[-2000:]}")
+
+    def copy_from(self, primary: Server) -> None:
+        """Create the data folder as that of a standby of a server that runs.
+
+        The primary needs `wal_level=replica` and `max_wal_senders`.
+        """
+        self._create_folder()
+        program, data = self._bin / "pg_basebackup", self.data
+        line = [program, "-h", primary.folder, "-p", primary.port, "-U", "windlass", "-D", data]
+        made = subprocess.run(
+            [*line, "-R", "-X", "stream", "-c", "fast", "--no-sync"],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            **_as_user(),
+        )
+        if made.returncode:
+            raise WindlassError(f"pg_basebackup failed: {made.stderr[-2000:]}")
+
+    def promote(self) -> None:
+        """Make a standby the primary, and wait until it takes writes."""
+        if self.sql("SELECT pg_promote(true, 60)") != "t":
+            raise WindlassError("the standby was not promoted in a minute")
+
+    def _create_folder(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            user = _unprivileged_user()
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
 
     def start(self) -> None:
         """Start it and wait until it answers."""
@@ -151,7 +182,28 @@ class Server:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except OSError:
             return False
-        return len(lines) > 7 and lines[7].strip() == "ready"
+        return len(lines) > 7 and lines[7].strip() in ("ready", "standby")
+
+    def list_processes(self) -> list[int]:
+        """List the processes of the server, its own first."""
+        try:
+            pid = int((self.data / "postmaster.pid").read_text().split()[0])
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        except (OSError, ValueError, IndexError):
+            return []
+        return [pid, *map(int, children.split())]
+
+    def signal_all(self, how: signal.Signals) -> None:
+        """Send a signal to every process of it, as when its machine is lost (SIGKILL) or stands still.
+
+        Needs the folder `/proc` of Linux.
+        """
+        for pid in self.list_processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, how)
+        if how == signal.SIGKILL and self._process is not None:
+            self._process.wait(START_SECONDS)
+            self._process = None
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it: SIGQUIT at once, as a crash would; SIGINT in order."""
@@ -176,7 +228,8 @@ class Server:
 
     def url(self, **more: str) -> str:
         """Return the URL of the server."""
-        pairs = {"host": str(self.folder), **more}
+        port = {} if self.port == "5432" else {"port": self.port}
+        pairs = {"host": str(self.folder), **port, **more}
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs.items())
         return f"postgresql://windlass@/postgres?{query}"
 
@@ -187,6 +240,8 @@ class Server:
                 self._bin / "psql",
                 "-h",
                 self.folder,
+                "-p",
+                self.port,
                 "-U",
                 "windlass",
                 "-d",

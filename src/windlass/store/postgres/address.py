@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject
 
 MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -34,8 +34,14 @@ _TLS_OPTIONS: Final = frozenset(
     "sslcert sslkey sslrootcert sslnegotiation sslcrl sslpassword"
     " ssl_min_protocol_version ssl_max_protocol_version".split()
 )
-_DRIVER_OPTIONS: Final = frozenset({"passfile", "target_session_attrs", "krbsrvname", "gsslib"})
-_READ_HERE: Final = frozenset({"host", "port", "user", "password", "dbname", "database", "sslmode"})
+_DRIVER_OPTIONS: Final = frozenset({"passfile", "krbsrvname", "gsslib"})
+_READ_HERE: Final = frozenset(
+    "host port user password dbname database sslmode target_session_attrs".split()
+)
+SESSION_ATTRS: Final = (
+    *("any", "read-write", "primary"),
+    *("read-only", "standby", "prefer-standby"),
+)
 # They lead to a server that the address does not name.
 _REFUSED: Final = ("service", "servicefile", "hostaddr")
 
@@ -80,7 +86,10 @@ class Address:
         self.is_local = all(map(is_local, hosts))
         self.tls_mode = _choose_tls_mode(options.get("sslmode"), self.is_local)
         self.tls_options = {key: options[key] for key in _TLS_OPTIONS & options.keys()}
-        self._driver_options = {key: options[key] for key in _DRIVER_OPTIONS & options.keys()}
+        self.session_attrs = _choose_session_attrs(
+            options.get("target_session_attrs"), several=len(hosts) > 1 and hosts != _USUAL_HOSTS
+        )
+        self.driver_options = {key: options[key] for key in _DRIVER_OPTIONS & options.keys()}
         known = _TLS_OPTIONS | _DRIVER_OPTIONS | _READ_HERE
         self.settings = {key: value for key, value in options.items() if key not in known}
         _require_driver()
@@ -119,8 +128,20 @@ class Address:
             "password": self.password,
             "database": self.database,
             "ssl": self._tls,
-            **self._driver_options,
+            "target_session_attrs": self.session_attrs,
+            **self.driver_options,
         }
+
+    def list_host_arguments(self) -> list[JsonObject]:
+        """Return the arguments of the driver's `connect` for each host alone, in the order of trial."""
+        shared = self.driver_arguments
+        ports = (None,) * len(self.hosts) if self.ports is None else self.ports
+        asked = ["standby", "any"] if self.session_attrs == "prefer-standby" else []
+        return [
+            {**shared, "host": [host], "port": port, "target_session_attrs": attrs}
+            for attrs in asked or [self.session_attrs]
+            for host, port in zip(self.hosts, ports, strict=True)
+        ]
 
     @property
     def _tls_dsn_options(self) -> dict[str, str]:
@@ -224,6 +245,19 @@ def _choose_tls_mode(asked: str | None, local: bool) -> str:
             "where nobody can check the certificate, or disable if the network is yours"
         )
     return mode
+
+
+def _choose_session_attrs(asked: str | None, *, several: bool) -> str:
+    """Return which of the hosts is wanted: the one that takes writes, if there are several."""
+    attrs = asked or os.environ.get("PGTARGETSESSIONATTRS")
+    if not attrs:
+        return "read-write" if several else "any"
+    if attrs not in SESSION_ATTRS:
+        raise ConfigError(
+            f"the store's target_session_attrs={attrs!r} is none of {', '.join(SESSION_ATTRS)}"
+            f"{nearest(attrs, SESSION_ATTRS)}"
+        )
+    return attrs
 
 
 def _require_driver() -> None:

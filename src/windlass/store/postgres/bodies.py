@@ -22,6 +22,7 @@ from windlass.store.postgres.connection import (
     away,
     code_of,
     passing,
+    refuses_writes,
 )
 from windlass.store.postgres.server_clock import ServerClock
 from windlass.store.postgres.sql import read
@@ -252,8 +253,12 @@ async def run_body(
     context: contextvars.Context,
     *,
     limited: bool = True,
+    read_only: bool = False,
 ) -> T:
-    """Run the body in the open transaction; `BodyRaised` holds what it raised of its own."""
+    """Run the body in the open transaction; `BodyRaised` holds what it raised of its own.
+
+    In a transaction that is `read_only` a refused write is a fault of the body, and not of the server.
+    """
     began = seams.monotonic()
     deadline = began + limits.LIMIT_SECONDS if limited else float("inf")
     prepared = resources.prepared
@@ -267,7 +272,7 @@ async def run_body(
         if broken is not None and _is_outdated(broken):
             prepared.clear()
             raise OutdatedStatement from broken
-        if broken is not None and passing(broken):
+        if broken is not None and passing(broken) and not (read_only and refuses_writes(broken)):
             raise broken from None  # whatever the body made of it
         if (
             broken is not None

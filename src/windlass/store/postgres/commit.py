@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from windlass import seams
 from windlass.errors import StoreError
+from windlass.store.outage import waits_on
 from windlass.store.postgres.connection import (
     Connection,
     Pool,
@@ -25,6 +26,7 @@ T = TypeVar("T")
 TOKENS = 64  # that are left before they are removed together
 CONFLICTS = 20  # that a transaction is run again after
 FIRST_PAUSE, LONGEST_PAUSE, CONFLICT_PAUSE = 0.005, 0.25, 0.02
+OUTAGE_PAUSE = 1.0  # for those that wait for a server however long it is away
 
 
 class CallerLeft(StoreError):
@@ -47,23 +49,29 @@ class Trial:
 class Patience:
     """A limit on retries, and the delays between them."""
 
-    __slots__ = ("_conflicts", "_loop", "_pause", "_until")
+    __slots__ = ("_conflicts", "_loop", "_pause", "_until", "_waits")
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._until = self._loop.time() + seconds
         self._pause, self._conflicts = FIRST_PAUSE, 0
+        self._waits = waits_on.get()
 
     async def after(self, error: Exception) -> None:
         """Wait a moment and return, or raise the error if a retry cannot help or is too late."""
         if not passing(error):
             raise error
-        self._conflicts += conflicting(error)
-        if self._conflicts > CONFLICTS or self._loop.time() + self._pause > self._until:
+        conflict = conflicting(error)
+        self._conflicts += conflict
+        late = self._loop.time() + self._pause > self._until
+        if self._conflicts > CONFLICTS or late and (conflict or not self._is_waiting()):
             raise error
         await asyncio.sleep(self._pause * (0.5 + seams.rng.random()))
-        longest = CONFLICT_PAUSE if conflicting(error) else LONGEST_PAUSE
+        longest = OUTAGE_PAUSE if late else CONFLICT_PAUSE if conflict else LONGEST_PAUSE
         self._pause = min(2 * self._pause, longest)
+
+    def _is_waiting(self) -> bool:
+        return self._waits is not None and self._waits()
 
 
 async def once(
@@ -79,12 +87,15 @@ async def once(
     patience = Patience(pool.patience)
     value: Any = None
     last: Trial | None = None  # with a commit that was requested
+    unsure = False  # a commit was requested that was not answered
     while True:
         if last is None and abandoned is not None and abandoned():
             raise CallerLeft("the caller was cancelled before anything was stored")
         try:
             async with pool.take() as connection:
+                unsure = unsure or last is not None
                 if last is not None and await _was_committed(connection, last):
+                    await wait_for_standby(pool, connection)
                     return value
                 last, trial = None, Trial()
                 trial.begun = await connection.execute(begin)
@@ -97,6 +108,8 @@ async def once(
                 except BaseException as error:
                     await roll_back(connection, error)
                     raise
+                if unsure:  # it may have found all as it wants it, and written nothing
+                    await wait_for_standby(pool, connection)
             if trial.token is not None:
                 await _tidy(pool, trial.token)
             return value
@@ -152,6 +165,17 @@ async def roll_back(connection: Connection, error: BaseException) -> None:
         await connection.execute("ROLLBACK")
     except Exception:
         connection.terminate()
+
+
+async def wait_for_standby(pool: Pool, connection: Connection) -> None:
+    """Wait until a synchronous standby has what the server has committed so far.
+
+    A server shows what it has committed although the wait for its standby was cut off, by its own
+    restart too. It waits again for whatever is written later.
+    """
+    token = seams.new_id("tx")
+    await connection.execute("INSERT INTO windlass_tokens VALUES ($1, $2)", token, seams.now())
+    pool.answered.append(token)
 
 
 async def _was_committed(connection: Connection, trial: Trial) -> bool:

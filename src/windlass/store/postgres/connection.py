@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
 
 from windlass.errors import Corrupt, Full, Locked, StoreError
+from windlass.json_types import JsonObject
 from windlass.store.postgres.address import Address
 
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 10.0  # for all hosts of an address together
 ANSWER_SECONDS = 30.0  # at least, before a silent server counts as gone
 FIRST_SECONDS = 5.0
 LONGEST_WAIT = 86_400.0  # seconds for a lock, however patient the store is
@@ -88,6 +89,27 @@ async def connect(address: Address, patience: float, settings: dict[str, str]) -
 
 
 async def _log_in(address: Address, patience: float, settings: dict[str, str]) -> Connection:
+    """Try the hosts one after the other: one that does not answer leaves time for those behind it."""
+    loop = asyncio.get_running_loop()
+    until, failures = loop.time() + CONNECT_SECONDS, list[Exception]()
+    places = address.list_host_arguments()
+    for number, place in enumerate(places):
+        seconds = max(0.0, until - loop.time()) / (len(places) - number)
+        try:
+            return await _log_in_at(address, {**place, "timeout": seconds}, patience, settings)
+        except StoreError as error:  # for the user to mend, unless another host answers
+            failures.insert(0, error)
+        except Exception as error:
+            if not (away(error) or refuses_writes(error)):
+                raise
+            failures.append(error)
+    told = [error for error in failures if not refuses_writes(error)]
+    raise (told or failures)[0]
+
+
+async def _log_in_at(
+    address: Address, place: JsonObject, patience: float, settings: dict[str, str]
+) -> Connection:
     import asyncpg  # pyright: ignore[reportMissingTypeStubs]  # the extra `postgres`
 
     from windlass.store.postgres.login import GuardedConnection, LoginLoop
@@ -97,10 +119,9 @@ async def _log_in(address: Address, patience: float, settings: dict[str, str]) -
         return cast(
             Connection,
             await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
-                **address.driver_arguments,
+                **place,
                 loop=cast(asyncio.AbstractEventLoop, login),
                 connection_class=GuardedConnection,
-                timeout=CONNECT_SECONDS,
                 command_timeout=max(patience, ANSWER_SECONDS),
                 max_cached_statement_lifetime=0,
                 server_settings=settings,
@@ -191,6 +212,7 @@ class Pool:
 
 # --------------------------------------------------------------------------- errors
 
+READ_ONLY = "25006"
 CONFLICTS = {"40001", "40P01"}  # serialization, deadlock: run it again
 _AWAY = {"57P01", "57P02", "57P03", "53300", "25P03", "57P05"}  # stopping, starting, no place left
 _MADE_TWICE = ("pg_type_typname_nsp_index", "pg_class_relname_nsp_index")
@@ -198,10 +220,6 @@ _MEANING: dict[str, tuple[type[StoreError], str]] = {
     "53100": (Full, "the server's disk is full; nothing was lost: make room and resume"),
     "55P03": (Locked, "another connection holds what is needed; let it finish and resume"),
     "53200": (Locked, "the server is out of memory; nothing was lost: resume later"),
-    "25006": (
-        StoreError,
-        "the server takes no writes (a standby?); connect to the primary and resume",
-    ),
     "28P01": (StoreError, "the server refuses the password; check the address"),
     "28000": (StoreError, "the server refuses this user; check the address and pg_hba.conf"),
     "3D000": (StoreError, "there is no such database; create it first (createdb)"),
@@ -224,8 +242,8 @@ def code_of(error: BaseException) -> str:
 
 
 def is_unfinished(error: BaseException) -> bool:
-    """Check whether the connection may still be working on a statement, or be gone."""
-    return isinstance(error, asyncio.CancelledError) or away(error)
+    """Check whether the connection may still be at work, is gone, or leads to the wrong server."""
+    return isinstance(error, asyncio.CancelledError) or away(error) or refuses_writes(error)
 
 
 def away(error: BaseException) -> bool:
@@ -241,6 +259,12 @@ def away(error: BaseException) -> bool:
     return "connection" in str(error) or type(error).__name__ == "InternalClientError"
 
 
+def refuses_writes(error: BaseException) -> bool:
+    """Check whether the server, or each of the hosts, is a standby, which may be promoted soon."""
+    name = type(error).__name__
+    return name == "TargetServerAttributeNotMatched" or code_of(error) == READ_ONLY
+
+
 def conflicting(error: BaseException) -> bool:
     """Check whether another transaction interfered, so that a retry may succeed."""
     code = code_of(error)
@@ -254,7 +278,7 @@ def conflicting(error: BaseException) -> bool:
 
 def passing(error: BaseException) -> bool:
     """Check whether a retry may succeed."""
-    return away(error) or conflicting(error)
+    return away(error) or conflicting(error) or refuses_writes(error)
 
 
 def meaning(error: BaseException, address: Address) -> StoreError:
@@ -264,6 +288,11 @@ def meaning(error: BaseException, address: Address) -> StoreError:
     if away(error):
         reason = str(error) or "no answer in time"
         return Locked(f"{address}: the server cannot be reached; start it and resume ({reason})")
+    if refuses_writes(error):
+        return Locked(
+            f"{address}: the server takes no writes (a standby?); promote it or connect to the primary,"
+            f" and resume ({error})"
+        )
     if conflicting(error):
         return Locked(f"{address}: others write the same; try again ({error})")
     kind, advice = _MEANING.get(code_of(error), (StoreError, "see the cause"))

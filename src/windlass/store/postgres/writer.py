@@ -21,6 +21,7 @@ from windlass.errors import StaleWriter, StoreError, WindlassError
 from windlass.store import transaction as limits
 from windlass.store.base import InboxItem, InboxKind, second_result_error
 from windlass.store.holder import BEAT_SECONDS
+from windlass.store.outage import waits_on
 from windlass.store.postgres.address import Address
 from windlass.store.postgres.bodies import BodyRaised, BodyResources, run_body
 from windlass.store.postgres.commit import (
@@ -31,6 +32,7 @@ from windlass.store.postgres.commit import (
     look_once,
     never,
     once,
+    wait_for_standby,
 )
 from windlass.store.postgres.connection import (
     Connection,
@@ -255,7 +257,7 @@ class Writer:
 
     def _go(self) -> None:
         """Start whatever is ready: bodies each alone, the rows of all others together."""
-        group: list[Line] = []
+        groups: dict[Callable[[], bool] | None, list[Line]] = {}  # that wait as long as each other
         for line in list(self._lines):
             if line in self._busy:
                 continue
@@ -263,9 +265,11 @@ class Writer:
             if isinstance(first, Commit):
                 self._busy.add(line)
                 self._spawn(self._commit(line, first))
-            elif self._grouping < GROUPS - 1 and len(group) < LINES:  # one is left for questions
+            elif len(group := groups.setdefault(line.waits, [])) < LINES:
                 group.append(line)
-        if group:
+        for group in groups.values():
+            if self._grouping >= GROUPS - 1:  # one is left for questions
+                break
             self._busy.update(group)
             self._grouping += 1
             self._spawn(self._group(group))
@@ -273,6 +277,7 @@ class Writer:
     # ----------------------------------------------------------------------- rows
 
     async def _group(self, lines: list[Line]) -> None:
+        waits_on.set(lines[0].waits)
         try:
             await self._write([(line, leading(line)) for line in lines], counted=True)
         finally:
@@ -297,6 +302,8 @@ class Writer:
                     seams.point("journal.after_commit")
                     missing = [line for line in batch.lines if line.sid not in fenced]
                     ours = await batch.stored_before(connection, missing)
+                    if ours:
+                        await wait_for_standby(self.pool, connection)
                 break
             except Exception as error:
                 try:
@@ -334,6 +341,7 @@ class Writer:
     # ----------------------------------------------------------------------- bodies
 
     async def _commit(self, line: Line, job: Commit) -> None:
+        waits_on.set(line.waits)
         try:
             await self._transact(line, job)
         finally:
@@ -518,13 +526,17 @@ class Writer:
 
     async def consult(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
         """Run a read-only body on a snapshot, without a time limit."""
-        read = look_once if getattr(body, "one_statement", False) else look
+        alone = getattr(body, "one_statement", False)
+        read = look_once if alone else look
         return await read(
             self.pool,
-            lambda c: run_body(c, self._resources(c), body, context, limited=False),
+            lambda c: run_body(
+                c, self._resources(c), body, context, limited=False, read_only=not alone
+            ),
         )
 
     async def _call(self, call: Call) -> None:
+        waits_on.set(call.waits)
         try:
             call.value = await call.work(self)
         except BodyRaised as raised:

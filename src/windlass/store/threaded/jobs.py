@@ -13,6 +13,7 @@ from windlass.events import JournalEntry
 from windlass.store import codec as written
 from windlass.store.base import InboxItem
 from windlass.store.model_calls import ReservedCall
+from windlass.store.outage import waits_on
 
 # rows, entries, the last row's hash and key, the number of the run that its calls belong to
 Place: TypeAlias = tuple[int, int, bytes, int, int]
@@ -39,6 +40,7 @@ class Line:
         "session_id",
         "sid",
         "stands",
+        "waits",
     )
 
     def __init__(self, owner: Owner, session_id: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,6 +56,7 @@ class Line:
         self.bodies = False  # there is a commit in the backlog
         self.asks: tuple[int, str, str] = (0, "", "")  # a run by number, and its model
         self.holder = ""  # its writer, as it is stored with the session
+        self.waits = waits_on.get()  # whether its rows wait for a server that is away
 
 
 class Owner(Protocol):
@@ -149,7 +152,7 @@ class Commit:
 class Call:
     """Anything else that writes: `work(connection)` in the group's transaction."""
 
-    __slots__ = ("after", "context", "error", "finished", "loop", "value", "work")
+    __slots__ = ("after", "context", "error", "finished", "loop", "value", "waits", "work")
 
     def __init__(
         self,
@@ -163,6 +166,7 @@ class Call:
         # a user's body runs under the guard and in the context that it came from
         self.context = contextvars.copy_context() if body else None
         self.loop = finished.get_loop()
+        self.waits = waits_on.get()  # whether it waits for a server that is away
         self.value: Any = None
         self.error: BaseException | None = None
 
