@@ -43,8 +43,9 @@ from windlass.fleet.workers import drives_now, is_lost
 from windlass.loop.lifecycle import settlement
 from windlass.loop.resume import Standing, standing
 from windlass.store.base import Store
-from windlass.store.body_sessions import read_wish_and_size
+from windlass.store.body_sessions import read_wish_and_size, remove_stray_wish
 from windlass.store.codec import LaterFormat
+from windlass.store.outage import waits_on
 from windlass.store.threaded.store import ServedStore
 from windlass.store.transaction import on_snapshot, one_statement
 from windlass.store.wishes import (
@@ -59,7 +60,6 @@ from windlass.store.wishes import (
     park_wish,
     postpone_wish,
     read_wish,
-    remove_wishes,
 )
 
 MAX_TRIES: Final = 5  # drives in a row that come to nothing, after which a session is given up
@@ -102,6 +102,7 @@ class Driver:
         self.on_step: Callable[[str], None] | None = None  # a session has changed
         self.on_result: Callable[[str, RunResult], None] | None = None  # and is settled
         self.on_hand_over: Callable[[Wish], Awaitable[None]] | None = None  # others may drive it
+        self._is_serving = lambda: not self.draining  # its runs wait for a store that is away
         self._suspects = asyncio.Lock()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -136,7 +137,7 @@ class Driver:
             return
         self.active.add(session)
         self._idle.clear()
-        kept = keeps_waiting.set(True)
+        kept, patient = keeps_waiting.set(True), waits_on.set(self._is_serving)
         try:
             with self._environment.as_current():
                 while not self.draining and await self._step(session, seen):
@@ -144,6 +145,7 @@ class Driver:
                     self._tell(session)
         finally:
             keeps_waiting.reset(kept)
+            waits_on.reset(patient)
             self.active.discard(session)
             if not self.active:
                 self._idle.set()
@@ -181,7 +183,7 @@ class Driver:
         try:
             entries = [] if size == 1 else await self._store.read(session)
         except NoSuchSession:
-            await self._store.commit(lambda tx: remove_wishes(tx, [session]))
+            await self._store.commit(lambda tx: remove_stray_wish(tx, session))
             return False
         except StoreError as error:
             return await self._set_aside(wish, error)
@@ -279,7 +281,7 @@ class Driver:
                 await self.on_hand_over(wish)
             return more
         except NoSuchSession:
-            await self._store.commit(lambda tx: remove_wishes(tx, [wish.session]))
+            await self._store.commit(lambda tx: remove_stray_wish(tx, wish.session))
             return False
         except SessionHeld:  # mostly by the process that spawned it, as a task
             return await self._postpone(wish, HELD_SECONDS, None, wish.tries)

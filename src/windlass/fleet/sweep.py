@@ -53,7 +53,11 @@ class Sweeper:
 
     async def _take_turn(self) -> float:
         """Sweep if it is time and nobody else does; return the seconds until the next look."""
+        began = seams.monotonic()
         left = await self._store.commit(on_snapshot(lambda tx: claim_sweep(tx, self._seconds)))
+        if seams.monotonic() - began > self._seconds:
+            # The store was away, and the leases of all workers are over: those that live say so first.
+            return self._seconds
         if left is not None:
             return max(0.01, min(self._seconds, left))
         again = await self._sweep()

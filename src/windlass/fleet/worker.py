@@ -25,6 +25,7 @@ from windlass.store.transaction import on_snapshot
 from windlass.store.wishes import Wish
 
 SLOTS: Final = 20  # sessions that a worker drives at once
+AGAIN_SECONDS: Final = 0.5  # until a worker tries again to say that it is there
 GRACE_SECONDS: Final = 20.0  # for runs to park when a worker ends; below every lease
 
 log = logging.getLogger("windlass.fleet")
@@ -147,4 +148,6 @@ class Worker:
                 if not silent:
                     log.warning("this worker cannot say that it is there: %s", error_text(error))
                 silent = True
-            await seams.sleep(self._row.lease / BEATS)
+            # Once the store is back, nobody may take this worker for lost.
+            pause = self._row.lease / BEATS
+            await seams.sleep(min(pause, AGAIN_SECONDS) if silent else pause)

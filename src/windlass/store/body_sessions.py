@@ -24,6 +24,7 @@ from windlass.store.wishes import (
     Transaction,
     Wish,
     read_wish,
+    remove_wishes,
     to_wish,
 )
 
@@ -85,6 +86,18 @@ def read_wish_and_size(tx: Transaction, session_id: str) -> tuple[Wish | None, i
     if row is None:
         return None, 0
     return to_wish(row[:-1]), row[-1] if isinstance(row[-1], int) else 0
+
+
+def remove_stray_wish(tx: Transaction, session_id: str) -> None:
+    """Remove the wish of a session that was not found, unless it is here.
+
+    A server that has failed over may have been asked before, which does not know the latest sessions.
+    """
+    if not isinstance(tx, MemoryTx):
+        found = tx.keep(f"SELECT 1 FROM windlass_sessions WHERE id = ? {_OWN}", (session_id,))
+        if found.fetchone() is not None:
+            return
+    remove_wishes(tx, [session_id])
 
 
 def find_wish_above(tx: Transaction, session_id: str) -> Wish | None:
