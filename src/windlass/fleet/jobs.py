@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -193,6 +193,18 @@ class JobFleet:
         if rows:
             self.put_jobs(tx, [msgspec.convert(row, Job) for row in rows])
         return len(rows)
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until they have ended.
+
+    Once is not enough: a listener loses it when its own time limit is over in that moment.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=0.05)
 
 
 def read_held(tx: Transaction, jobs: str) -> list[Held]:

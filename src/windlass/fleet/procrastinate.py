@@ -30,7 +30,7 @@ from psycopg_pool import AsyncConnectionPool
 from windlass import seams
 from windlass.errors import WindlassError, error_text
 from windlass.fleet.engine import Held
-from windlass.fleet.jobs import Job, JobFleet, read_held
+from windlass.fleet.jobs import Job, JobFleet, cancel_all, read_held
 from windlass.fleet.procrastinate_jobs import POLL_SECONDS, TASK, JobTaker
 from windlass.fleet.procrastinate_login import connect_arguments
 from windlass.store.transaction import on_snapshot
@@ -138,7 +138,8 @@ class ProcrastinateFleet(JobFleet):
                 try:
                     await jobs.end_all()
                 finally:
-                    await manager.unregister_worker(worker)
+                    async with asyncio.timeout(self.lease):
+                        await manager.unregister_worker(worker)
 
     async def _run_beside(self, jobs: JobTaker, *others: Coroutine[Any, Any, None]) -> None:
         """Take jobs until `stop`, while the others go on; an error of one of them ends it all."""
@@ -155,15 +156,13 @@ class ProcrastinateFleet(JobFleet):
                 if task.done():
                     task.result()
         finally:
-            running = {taking, stopped, leaving, *beside}
-            for task in running:
-                task.cancel()
-            await asyncio.wait(running)
+            await cancel_all({taking, stopped, leaving, *beside})
 
     async def _beat(self, manager: JobManager, worker: int) -> None:
         while True:
             await seams.sleep(self.lease / 3)
-            await manager.update_heartbeat(worker)
+            async with asyncio.timeout(self.lease):  # a server may stand still
+                await manager.update_heartbeat(worker)
 
     async def _build_app(self) -> procrastinate.App:
         path = await self.store.find_search_path()
