@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.fleet.costs import Costs, measure_costs
 from tests.fleet.deploy import DeployReport, play_deploy, play_poison
 from tests.fleet.family import Family, play_family
+from tests.fleet.outage import OutageReport, play_failover, play_outage
 from tests.fleet.sleepers import Sleep, play_sleep
 from tests.fleet.takeover import Report, Size, play
 from windlass.testing.postgres import shared_server
@@ -240,8 +241,106 @@ async def prove_families(scale: str) -> Part:
     return [*lines, ""], problems
 
 
+AWAY_SECONDS = 40.0  # longer than the stores of the workers wait for a server
+NOTICE_SECONDS = 5.0  # until somebody notices that the primary is lost
+BACK_SECONDS = 10.0  # in which work has to go on when the database takes writes again
+STILL_SECONDS = 50.0  # and where the old primary stands still: an answer is waited for, for 30 s
+
+
+def size_outage(engine: str, scale: str, seconds: float) -> Size:
+    """Return the size of an outage."""
+    if scale == "small":
+        return Size(engine, 2, 16, 8.0, 0, lease=2.0, pace=0.2, alone=True)
+    runs = int(4 * seconds)
+    return Size(engine, 4, runs, seconds, 0, lease=LEASE, pace=1.0, alone=True, patience=240)
+
+
+def check_outage(found: OutageReport, most: float) -> list[str]:
+    """Return what was wrong with one: work that went on too late counts."""
+    problems = list(found.problems)
+    late = [seconds for seconds in (*found.workers.values(), *found.held_waits) if seconds > most]
+    if found.first is None or late:
+        problems.append(f"work went on after {found.first} s, and later than {most:g} s: {late}")
+    return problems
+
+
+def describe_outage(name: str, found: OutageReport) -> str:
+    """Return the row of one outage or fail-over."""
+    books = found.report.books
+    cells: list[object] = [name, found.report.size.processes, books.runs, f"{found.away:.0f} s"]
+    cells += [books.ended["done"], books.effects, books.lost, books.twice, books.unknown]
+    cells += ["never" if found.first is None else f"{found.first:.1f} s"]
+    cells += [found.describe_workers(), found.describe_waits(), found.describe_refusals()]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+OUTAGE_HEAD = [
+    "| engine | processes | runs | away | ended well | effects | lost | twice | plain, unknown |"
+    " first effect after | workers heard of after | held sessions went on after | submissions meanwhile |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+]
+
+
+async def prove_outage(scale: str) -> Part:
+    """A server that is away for longer than stores wait."""
+    away = 3.0 if scale == "small" else AWAY_SECONDS
+    lines = [
+        "## Outage of Postgres",
+        "",
+        f"The server is stopped at once under load, and started again after {away:g} s. Nobody restarts workers here. Clients",
+        "go on to submit runs; a submission waits for the server for 30 s, and is tried again with its key.",
+        "",
+        *OUTAGE_HEAD,
+    ]
+    problems: list[str] = []
+    for engine in QUEUES[:1] if scale == "small" else (*QUEUES, "local"):
+        found = await play_outage(size_outage(engine, scale, 80.0), away)
+        lines.append(describe_outage(engine, found))
+        print(lines[-1], file=sys.stderr, flush=True)
+        problems += [f"outage, {engine}: {one}" for one in check_outage(found, BACK_SECONDS)]
+    lines += ["", f"Work is due to go on within {BACK_SECONDS:g} s after the server is back.", ""]
+    return lines, problems
+
+
+async def prove_failover(scale: str) -> Part:
+    """A standby that takes over."""
+    lines = [
+        "## Fail-over to a synchronous standby",
+        "",
+        "Two servers on loopback, `synchronous_standby_names` and `synchronous_commit=on`; the address of the workers names",
+        "both. The primary is lost with all its processes (SIGKILL), or it stands still (SIGSTOP), and the standby is promoted",
+        f"{NOTICE_SECONDS:g} s later. A primary that stood still is let go after the work has gone on elsewhere, and ended 3 s",
+        "later. *Left over* are rows that the old primary has and the new one has not: nobody was told that they are stored.",
+        "",
+        OUTAGE_HEAD[0].replace("away", "no primary") + " left over |",
+        OUTAGE_HEAD[1] + "---|",
+    ]
+    problems: list[str] = []
+    engines = QUEUES[:1] if scale == "small" else (*QUEUES, "local")
+    for engine in engines:
+        for frozen in (False,) if scale == "small" else (False, True):
+            size = size_outage(engine, scale, 100.0 if frozen else 50.0)
+            notice = 1.0 if scale == "small" else NOTICE_SECONDS
+            found = await play_failover(size, frozen=frozen, notice=notice)
+            name = f"{engine}, {'stands still' if frozen else 'lost'}"
+            lines.append(f"{describe_outage(name, found)} {found.left_over} |")
+            print(lines[-1], file=sys.stderr, flush=True)
+            most = STILL_SECONDS if frozen else BACK_SECONDS
+            problems += [f"fail-over, {name}: {one}" for one in check_outage(found, most)]
+    lines += [
+        "",
+        f"Work is due to go on within {BACK_SECONDS:g} s after the standby takes writes; within {STILL_SECONDS:g} s where the old"
+        " primary stands still,",
+        "because a connection to it counts as lost when an answer is missing for 30 s.",
+        "",
+    ]
+    return lines, problems
+
+
 PARTS: dict[str, Callable[[str], Awaitable[Part]]] = {
     "takeover": prove_takeover,
+    "outage": prove_outage,
+    "failover": prove_failover,
     "poison": prove_poison,
     "deploy": prove_deploy,
     "sleepers": prove_sleepers,
