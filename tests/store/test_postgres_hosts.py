@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 
 import pytest
@@ -171,6 +172,35 @@ async def test_commit_whose_wait_for_the_standby_was_cut_off_is_not_acknowledged
             assert numbers(await store.read("rows")) == [1]
             await journal.close()
             await rows.close()
+
+
+@needs_postgres
+async def test_writer_is_not_stale_because_a_primary_says_so_that_is_being_replaced():
+    """It may know less, or other things, than the server that takes its place."""
+    with open_pair() as pair:
+        async with open_store(pair.url("public")) as store:
+            rows, bodies = await store.open("rows"), await store.open("bodies")
+            await bodies.commit(make_table, lambda _: [])
+            pair.standby.stop()
+            pair.primary.sql(
+                "SET synchronous_commit = local; UPDATE windlass_sessions SET epoch = epoch + 1"
+            )
+            rows.append(note(1))
+            rows.flush()
+            writing = asyncio.create_task(rows.durable())
+            committing = asyncio.create_task(
+                bodies.commit(insert(7), lambda _: [result("c1", "ok")])
+            )
+            done, _ = await asyncio.wait({writing, committing}, timeout=1.0)
+            assert not done
+            pair.primary.signal_all(signal.SIGKILL)
+            pair.standby.start()
+            await asyncio.to_thread(pair.standby.promote)
+            await asyncio.gather(writing, committing)
+            assert numbers(await store.read("rows")) == [1]
+            assert await store.consult(effects) == [7]
+            await rows.close()
+            await bodies.close()
 
 
 WAITS = "WHERE wait_event = 'SyncRep' AND application_name = 'windlass'"

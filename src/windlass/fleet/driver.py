@@ -291,9 +291,9 @@ class Driver:
     async def _fail(self, wish: Wish, tries: int, error: Exception) -> bool:
         """Let a wish wait that could not be driven now, and say why; False."""
         session = wish.session
-        if isinstance(error, StaleWriter):
+        if isinstance(error, StaleWriter):  # if nobody has taken it over, it is driven again
             log.info("session %s was taken over by another worker", session)
-            return False
+            return await self._postpone(wish, HELD_SECONDS, None, wish.tries)
         if isinstance(error, SessionHeld):
             return await self._postpone(wish, HELD_SECONDS, error, wish.tries)
         if isinstance(error, WorkflowChanged):  # it stays for the code that it was begun with

@@ -171,7 +171,8 @@ async def wait_for_standby(pool: Pool, connection: Connection) -> None:
     """Wait until a synchronous standby has what the server has committed so far.
 
     A server shows what it has committed although the wait for its standby was cut off, by its own
-    restart too. It waits again for whatever is written later.
+    restart too. It waits again for whatever is written later. A primary that was replaced waits for
+    ever, so what it says about others is not believed either.
     """
     token = seams.new_id("tx")
     await connection.execute("INSERT INTO windlass_tokens VALUES ($1, $2)", token, seams.now())

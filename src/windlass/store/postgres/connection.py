@@ -97,14 +97,13 @@ async def _log_in(address: Address, patience: float, settings: dict[str, str]) -
         seconds = max(0.0, until - loop.time()) / (len(places) - number)
         try:
             return await _log_in_at(address, {**place, "timeout": seconds}, patience, settings)
-        except StoreError as error:  # for the user to mend, unless another host answers
-            failures.insert(0, error)
         except Exception as error:
-            if not (away(error) or refuses_writes(error)):
+            if not (isinstance(error, StoreError) or away(error) or refuses_writes(error)):
                 raise
             failures.append(error)
-    told = [error for error in failures if not refuses_writes(error)]
-    raise (told or failures)[0]
+    to_mend = [error for error in failures if isinstance(error, StoreError)]
+    silent = [error for error in failures if away(error)]
+    raise (to_mend or silent or failures)[-1]
 
 
 async def _log_in_at(

@@ -302,7 +302,7 @@ class Writer:
                     seams.point("journal.after_commit")
                     missing = [line for line in batch.lines if line.sid not in fenced]
                     ours = await batch.stored_before(connection, missing)
-                    if ours:
+                    if missing:  # a primary that was replaced would call its writers stale
                         await wait_for_standby(self.pool, connection)
                 break
             except Exception as error:
@@ -384,8 +384,10 @@ class Writer:
         self, connection: Connection, trial: Trial, line: Line, job: Commit
     ) -> None:
         job.entries, job.value = (), None
-        if trial.begun != "SELECT 1":
-            raise stale(line)  # before the body, whose effects would be undone
+        if trial.begun != "SELECT 1":  # before the body, whose effects would be undone
+            await connection.execute("ROLLBACK")
+            await wait_for_standby(self.bodies, connection)
+            raise stale(line)
         job.ours = job.ours or job.try_claim()
         if not job.ours:
             raise CallerLeft("the caller was cancelled before the body began")
