@@ -319,7 +319,7 @@ async def prove_failover(scale: str) -> Part:
     engines = QUEUES[:1] if scale == "small" else (*QUEUES, "local")
     for engine in engines:
         for frozen in (False,) if scale == "small" else (False, True):
-            size = size_outage(engine, scale, 100.0 if frozen else 50.0)
+            size = size_outage(engine, scale, 75.0 if frozen else 50.0)
             notice = 1.0 if scale == "small" else NOTICE_SECONDS
             found = await play_failover(size, frozen=frozen, notice=notice)
             name = f"{engine}, {'stands still' if frozen else 'lost'}"
