@@ -204,6 +204,7 @@ class Server:
         if how == signal.SIGKILL and self._process is not None:
             self._process.wait(START_SECONDS)
             self._process = None
+            (self.data / "postmaster.pid").unlink(missing_ok=True)  # `stop` would wait for its end
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it: SIGQUIT at once, as a crash would; SIGINT in order."""
