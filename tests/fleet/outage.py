@@ -83,6 +83,7 @@ class OutagePlay:
         self.play = play
         self.found = OutageReport(play.report)
         self._gone, self._back = float("inf"), float("inf")
+        self._gone_at = 0.0  # by the clock
 
     # ----------------------------------------------------------------------- clients
 
@@ -126,6 +127,7 @@ class OutagePlay:
         [last] = await self.play.ask("SELECT coalesce(max(no), 0) AS no FROM effects")
         self.found.held, self._gone = len(held), time.monotonic()
         await asyncio.to_thread(stop)
+        self._gone_at = time.time()
         return held, int(last["no"])
 
     async def watch(self, held: dict[str, int], url: str, pids: set[int], patience: float) -> None:
@@ -134,7 +136,6 @@ class OutagePlay:
         found.away = self._back - self._gone
         connection = await asyncpg.connect(url)
         [last] = await connection.fetch("SELECT coalesce(max(no), 0) AS no FROM effects")
-        began = float(await connection.fetchval("SELECT extract(epoch FROM now())"))
         before = await _read_progress(connection, held)
         waiting = {session for session, (_, _, due) in before.items() if due is not None}
         found.held_waits += [0.0] * (len(held) - len(waiting))  # it was done with them already
@@ -146,7 +147,7 @@ class OutagePlay:
                 for row in rows:
                     found.paid.setdefault(row["pid"], now)
                 for row in await connection.fetch(
-                    "SELECT pid FROM windlass_workers WHERE seen_at > $1", began
+                    "SELECT pid FROM windlass_workers WHERE seen_at > $1", self._gone_at
                 ):
                     found.workers.setdefault(row["pid"], now)
                 if rows and found.first is None:
