@@ -236,8 +236,9 @@ class Agent(Generic[Deps, Output]):
         asked = self.arguments_for(deps, options)
         begun = await asked.begin(prompt)
         begun.agent = self
-        outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
-        return AgentResult(begun.run, outcome)
+        runtime, abort, timeout = asked.runtime, asked.abort, asked.timeout
+        del asked, options  # they are not needed while the run goes on
+        return AgentResult(begun.run, await conduct(begun, runtime, abort=abort, timeout=timeout))
 
     @overload
     def run_sync(

@@ -181,7 +181,9 @@ def take_answers(run: Run, results: Mapping[str, Any]) -> None:
                 else:
                     asked = run.calls.questions.get(call_id)
                     last_ask = None if asked is None else asked.ask
-                    keep_answer(run.calls.answers, call_id, decision_of(value), last_ask)
+                    answers = {of: dict(known) for of, known in run.calls.answers.items()}
+                    keep_answer(answers, call_id, decision_of(value), last_ask)
+                    run.calls.answers = answers
 
 
 def must_be_open(run: Run, call_ids: Sequence[str], below: Sequence[CallBelow] = ()) -> None:

@@ -56,7 +56,6 @@ from windlass.store.memory import MemoryStore
 if TYPE_CHECKING:
     from windlass.audit.seal import SealScheduler
 
-_NO_SCOPE = RunScope(None, None)
 _OPEN = Stage.OPEN  # an attribute of an enumeration takes as long as a call
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
 #: True while a fleet goes on with sessions: a run that waits for a condition stays parked until it
@@ -297,11 +296,13 @@ async def conduct(
     started = seams.monotonic()
     handle = _RunHandle(begun, abort, leave, timeout)
     under_way.add(handle)
-    driving = drive(run, begun.at, begun.finish, handle.on_end)
+    driving = drive(run, begun.at, begun.finish, handle)
     if TRACE_MODULE in sys.modules and run.around is None and is_traced():  # a replay is not
         driving = _with_spans(run, driving, environment)
-    context = environment.new_context() or copy_context()
-    context.run(current_run.set, _build_scope(run))
+    scope, context = _build_scope(run), environment.new_context()
+    if scope is not current_run.get():
+        context = context or copy_context()
+        context.run(current_run.set, scope)
     task = host.loop.create_task(driving, context=context)
     try:
         await _next_round()  # a run that waits for nothing has ended by then
@@ -336,10 +337,10 @@ async def conduct(
     return outcome
 
 
-def _build_scope(run: Run) -> RunScope:
+def _build_scope(run: Run) -> RunScope | None:
     """Return the scope of the code in the run; mostly there is nothing to say of it."""
     tenant, redactor = run.caller.tenant, run.redactor
-    return _NO_SCOPE if tenant is redactor is None else RunScope(tenant, redactor)
+    return None if tenant is redactor is None else RunScope(tenant, redactor)
 
 
 @types.coroutine

@@ -223,7 +223,9 @@ async def perform(
     if run.emit is not silent:
         run.emit(ToolCallStarted(call.id, call.name, own(call.arguments)))
         run.emit(ToolCallUpdate(call.id, "in_progress"))
-    if run.calls.early_reads and (early := run.calls.early_reads.pop(call.id, None)) is not None:
+    early = run.calls.early_reads.get(call.id)
+    if early is not None:
+        run.calls.early_reads = without(run.calls.early_reads, call.id)
         return await early
     return await execute(run, ready, task)
 
@@ -492,7 +494,7 @@ def drop_early(run: Run) -> None:
     for task in run.calls.early_reads.values():
         task.cancel()
     run.calls.lingering |= frozenset(run.calls.early_reads.values())
-    run.calls.early_reads.clear()
+    run.calls.early_reads = {}
 
 
 def close_recorded(run: Run, reason: str) -> None:

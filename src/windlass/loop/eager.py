@@ -93,7 +93,8 @@ class Eager:
             if asked.get(call.id) == (call.name, call.arguments):
                 turn.ready[call.id] = ready
                 turn.started += (call.id,)
-                self.run.calls.early_reads[call.id] = task
+                calls = self.run.calls
+                calls.early_reads = {**calls.early_reads, call.id: task}
             else:
                 self.reads.append((call, ready, task))
         if self.refused is not None:

@@ -28,6 +28,7 @@ from windlass.loop.calls import prepare_call, settle
 from windlass.loop.plan import digest_of
 from windlass.loop.review import Refusal, Review
 from windlass.loop.run import Run, audit_event
+from windlass.loop.state import without
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult
@@ -127,7 +128,9 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     tool = run.tools.get(call.name)
     if tool is None:
         return _unknown(run, call)
-    known = run.calls.questions.pop(call.id, None) if run.calls.questions else None
+    known = run.calls.questions.get(call.id)
+    if known is not None:
+        run.calls.questions = without(run.calls.questions, call.id)
     prepared = prepare_call(run, tool, call)
     if isinstance(prepared, ToolResult):
         return prepared
@@ -162,7 +165,9 @@ def _answer(
 ) -> Ready | ToolResult | Suspend:
     """Decide a call by the answer to its question, or record the question and park."""
     run, call, tool = review.run, review.call, review.tool
-    given = run.calls.answers.pop(call.id, None)
+    given = run.calls.answers.get(call.id)
+    if given is not None:
+        run.calls.answers = without(run.calls.answers, call.id)
     found = None if given is None else find_answer(run, call, tool, review.sources, given)
     if found is None or found.unfit not in (None, EXPIRED):
         entry = standing_question(run, call, tool, review.sources)

@@ -7,9 +7,9 @@ the journal ends, so resuming has no path of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 from windlass.errors import ConfigError, ModelError
 from windlass.events import (
@@ -52,13 +52,16 @@ class Stage(IntEnum):
 _OPEN, _ASK, _CHECK = Stage.OPEN, Stage.ASK, Stage.CHECK
 
 
-async def drive(
-    run: Run, at: Stage, finish: Finish | None, ended: Callable[[Outcome | None], None]
-) -> Outcome:
-    """Drive the run until it ends or parks. Cancellation ends it too, on the record.
+class Owner(Protocol):
+    """Whoever waits for a run."""
 
-    `ended` is told in the last step: whoever waits for the run goes on in the next.
-    """
+    def on_end(self, outcome: Outcome | None) -> None:
+        """Take the outcome of the run, in its last step; None if an exception leaves it."""
+        ...
+
+
+async def drive(run: Run, at: Stage, finish: Finish | None, owner: Owner) -> Outcome:
+    """Drive the run until it ends or parks. Cancellation ends it too, on the record."""
     host = run.host
     task = host.task = host.task or asyncio.current_task()
     assert task is not None
@@ -97,7 +100,7 @@ async def drive(
             outcome = await await_uncancelled(ending)
         return outcome
     finally:
-        ended(outcome)
+        owner.on_end(outcome)
 
 
 def _end_waits(run: Run) -> bool:

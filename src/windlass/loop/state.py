@@ -17,7 +17,7 @@ import msgspec
 from windlass.errors import StoreError
 from windlass.events import Reminded, ToolDecided
 from windlass.json_types import JsonObject
-from windlass.loop.resume_input import Answers
+from windlass.loop.resume_input import Decision
 from windlass.loop.sinks import Sink, Watcher
 from windlass.messages import Message, ToolResult, characters
 from windlass.models.base import Frame, Request, Strand, View, silent
@@ -66,11 +66,11 @@ class CallState(msgspec.Struct, eq=False):
     """Tool calls of a run: what they wait for, hold, and have left behind."""
 
     ids: set[str] = set()  # of every call in the session
-    answers: Answers = {}  # to calls that asked someone
-    questions: dict[str, ToolDecided] = {}  # that an earlier drive parked with, unanswered
     durations_ms: dict[str, float] = {}  # until the result is on record
-    early_reads: dict[str, asyncio.Task[Any]] = {}  # that started while the model wrote
     # Most runs have none of what follows: these are replaced, and never changed in place.
+    answers: Mapping[str, Mapping[str, Decision]] = _NONE  # to calls that asked someone
+    questions: Mapping[str, ToolDecided] = _NONE  # an earlier drive parked with them, unanswered
+    early_reads: Mapping[str, asyncio.Task[Any]] = _NONE  # that started while the model wrote
     host_results: Mapping[str, ToolResult] = _NONE  # of calls that the host runs
     committed: Mapping[str, ToolResult] = _NONE  # results stored with the effect of their call
     commits: Mapping[str, asyncio.Future[None]] = _NONE  # under way; done when one has ended

@@ -70,10 +70,10 @@ class Strand(msgspec.Struct, eq=False, gc=False):
     """A list of messages that only grows. Any other change makes a new strand."""
 
     items: list[Message] = []
-    encoded: dict[str, EncodedMessages] = {}
+    encoded: dict[str, EncodedMessages] | None = None
     derived: dict[str, Strand] | None = None
     audited: int = 0  # messages in which every call is known to have its result
-    weights: list[int] = []  # running total of characters, for size estimates
+    weights: list[int] | None = None  # running total of characters, for size estimates
     bound: tuple[int, int] = (0, 0)  # messages, and tokens that these are at most
 
     def append(self, message: Message) -> None:
@@ -92,10 +92,9 @@ class Strand(msgspec.Struct, eq=False, gc=False):
 
     def drop_last(self) -> Message:
         """Remove the last message, and its encoded bytes."""
-        self.encoded.clear()
-        self.derived = None
+        self.encoded = self.derived = None
         self.audited = 0
-        self.weights, self.bound = [], (0, 0)
+        self.weights, self.bound = None, (0, 0)
         return self.items.pop()
 
 
@@ -190,9 +189,7 @@ def pieces(
     if not isinstance(messages, View):
         return [encode(message) for message in messages]
     strand, size = messages.strand, messages.size
-    done = strand.encoded.get(key)
-    if done is None:
-        done = strand.encoded[key] = EncodedMessages()
+    done = _find_encoded(strand, key)
     joined = len(done.blocks) * _BLOCK
     for message in strand.items[joined + len(done.recent) : size]:
         done.add(encode(message))
@@ -204,6 +201,16 @@ def pieces(
     return [*done.blocks[:whole], *map(encode, strand.items[whole * _BLOCK : size])]
 
 
+def _find_encoded(strand: Strand, key: str) -> EncodedMessages:
+    """Return the bytes of the strand's messages under the key; none at first."""
+    if strand.encoded is None:
+        strand.encoded = {}
+    done = strand.encoded.get(key)
+    if done is None:
+        done = strand.encoded[key] = EncodedMessages()
+    return done
+
+
 def encode_in_context(
     messages: Sequence[Message], key: str, encode: Callable[[Sequence[Message], int], bytes]
 ) -> list[bytes]:
@@ -211,9 +218,7 @@ def encode_in_context(
     if not isinstance(messages, View):
         return [encode(messages, at) for at in range(len(messages))]
     items, size = messages.strand.items, messages.size
-    done = messages.strand.encoded.get(key)
-    if done is None:
-        done = messages.strand.encoded[key] = EncodedMessages()
+    done = _find_encoded(messages.strand, key)
     for at in range(len(done.blocks) * _BLOCK + len(done.recent), size):
         done.add(encode(items, at))
     joined = len(done.blocks) * _BLOCK

@@ -132,6 +132,8 @@ def _arguments(call: ToolCall) -> int:
 def estimate_view(view: View) -> int:
     """Estimate the tokens of all messages of a view's strand; each is counted once."""
     items, weights = view.strand.items, view.strand.weights
+    if weights is None:
+        weights = view.strand.weights = []
     if len(weights) != len(items):
         add_weights(weights, items[len(weights) :])
     return weights[-1] // 4 if weights else 0

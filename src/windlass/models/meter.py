@@ -77,12 +77,13 @@ class RunScope(msgspec.Struct, frozen=True, gc=False):
 
 current_meter: ContextVar[Meter | None] = ContextVar("windlass_meter", default=None)
 
-#: The run that the code at work belongs to: for models that a tool or a callback asks directly.
+#: The scope of the run that the code at work belongs to: for models that a tool or a callback asks
+#: directly. None in host code, and in runs without a tenant and a redactor.
 current_run: ContextVar[RunScope | None] = ContextVar("windlass_run", default=None)
 
 
 def find_scope() -> Meter | RunScope | None:
-    """Return the current call's meter, else the current run's scope; None in host code."""
+    """Return the current call's meter, else the scope of the current run, if it has one."""
     return current_meter.get() or current_run.get()
 
 
