@@ -228,17 +228,15 @@ class Run:
 
     def facts(self, kind: Callable[..., _Kind], given: Hashable = None) -> _Kind:
         """Return the facts of this kind, up to date: `run.facts(Tally).successful`."""
-        entries = self.journal.entries
-        reader: FactReader | None = self.cache.get(FactReader)
-        if reader is None:
-            reader = self.cache[FactReader] = FactReader(self.first_entry)
-        if reader.place != len(entries):
-            reader.read(entries)
-        key = kind if given is None else (kind, given)
-        found: _Kind | None = self.cache.get(key)
+        cache = self.cache
+        found: _Kind | None = cache.get(kind if given is None else (kind, given))
         if found is None:
-            found = self.cache[key] = kind() if given is None else kind(given)
-            reader.join(found, entries)
+            found = _begin_facts(self, kind, given)
+        else:  # asked many times in a turn, when there may be nothing to read
+            reader: FactReader = cache[FactReader]
+            entries = self.journal.entries
+            if reader.place != len(entries):
+                reader.read(entries)
         return found
 
     @property
@@ -436,6 +434,21 @@ class Run:
         """Check whether a result of the call is recorded."""
         entries = reversed(self.journal.entries)
         return any(type(e) is ToolResulted and e.call_id == call_id for e in entries)
+
+
+def _begin_facts(run: Run, kind: Callable[..., _Kind], given: Hashable) -> _Kind:
+    """Begin to collect facts of one more kind, with what is on record already."""
+    entries, cache = run.journal.entries, run.cache
+    reader: FactReader | None = cache.get(FactReader)
+    if reader is None:
+        reader = cache[FactReader] = FactReader(run.first_entry)
+    if reader.place != len(entries):
+        reader.read(entries)
+    found = cache[kind if given is None else (kind, given)] = (
+        kind() if given is None else kind(given)
+    )
+    reader.join(found, entries)
+    return found
 
 
 class _Threads(Executor):

@@ -112,12 +112,13 @@ class Stall(Policy[None]):
             if found is not None and found.action in ("warn", "inject"):
                 run.say(f"You repeat yourself: {found.detail}. {_REDIRECT}", "loop_detected")
 
+    def passes(self, run: Run, call: ToolCall) -> bool:
+        return self.tiers is None or repeats(run, self.exempt).most + 1 < self.tiers.skip
+
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
-        if self.tiers is None:
+        if self.tiers is None or self.passes(run, call):
             return None
         seen = repeats(run, self.exempt)
-        if seen.most + 1 < self.tiers.skip:
-            return None
         times, _ = seen.counts.get(signature(call), (0, ""))
         if times + 1 < self.tiers.skip:
             return None
@@ -125,6 +126,13 @@ class Stall(Policy[None]):
             f"rejected_loop: not run, {call.name} gave the same result {times} times. {_REDIRECT}"
         )
         return ToolResult(call.id, text, True, call.name, "denied")
+
+    def leaves(self, run: Run, call: ToolCall, result: ToolResult) -> bool:
+        tiers = self.tiers
+        if tiers is None:
+            return True
+        seen = repeats(run, self.exempt)
+        return seen.most < tiers.warn or seen.count_of.get(call.id, 0) < tiers.warn
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
         if self.tiers is None:
