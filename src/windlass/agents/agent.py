@@ -236,9 +236,10 @@ class Agent(Generic[Deps, Output]):
         asked = self.arguments_for(deps, options)
         begun = await asked.begin(prompt)
         begun.agent = self
-        runtime, abort, timeout = asked.runtime, asked.abort, asked.timeout
-        del asked, options  # they are not needed while the run goes on
-        return AgentResult(begun.run, await conduct(begun, runtime, abort=abort, timeout=timeout))
+        run = begun.run
+        going = conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
+        del asked, begun, options  # they are not needed while the run goes on
+        return AgentResult(run, await going)
 
     @overload
     def run_sync(

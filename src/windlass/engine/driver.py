@@ -285,10 +285,10 @@ async def conduct(
     timeout: float | None = None,
 ) -> Outcome:
     """Drive the run in its own task; cancelling the caller ends or parks it."""
-    run, passing = begun.run, begun.passing
-    if begun.outcome is not None:
+    run, passing, outcome = begun.run, begun.passing, begun.outcome
+    if outcome is not None:
         await run.journal.close()
-        return begun.outcome
+        return outcome
     host, calls = run.host, run.calls
     seals = None if passing is not None else environment.keeper_for(run.store)
     if seals is not None:
@@ -297,6 +297,7 @@ async def conduct(
     handle = _RunHandle(begun, abort, leave, timeout)
     under_way.add(handle)
     driving = drive(run, begun.at, begun.finish, handle)
+    del begun  # it is not needed while the run goes on
     if TRACE_MODULE in sys.modules and run.around is None and is_traced():  # a replay is not
         driving = _with_spans(run, driving, environment)
     scope, context = _build_scope(run), environment.new_context()
@@ -309,7 +310,7 @@ async def conduct(
         if not handle.is_over:
             await handle.ended()
     except asyncio.CancelledError:
-        await _end_cancelled(begun, task)
+        await _end_cancelled(handle, task)
         raise
     finally:
         handle.release()
@@ -359,10 +360,10 @@ def _with_spans(
     return trace_run(run, driving, lambda: environment.config)
 
 
-async def _end_cancelled(begun: Start, task: asyncio.Task[Outcome]) -> None:
+async def _end_cancelled(handle: _RunHandle, task: asyncio.Task[Outcome]) -> None:
     """End or park the run whose caller was cancelled, and wait a moment for it."""
-    run, parent = begun.run, begun.parent
-    if begun.parks or (parent is not None and parent.interruption is DETACHED):
+    run, parent = handle.run, handle.parent
+    if handle.parks or (parent is not None and parent.interruption is DETACHED):
         run.interrupt(DETACHED)
     run.halt()
     await _patiently(task)
@@ -415,13 +416,23 @@ class _RunHandle:
     `PATIENCE` is left to itself.
     """
 
-    __slots__ = ("_aborts", "_done", "_timers", "agent", "is_over", "outcome", "run")
+    __slots__ = (
+        "_aborts",
+        "_done",
+        "_timers",
+        "agent",
+        "is_over",
+        "outcome",
+        "parent",
+        "parks",
+        "run",
+    )
 
     def __init__(
         self, begun: Start, abort: Abort | None, leave: Abort | None, timeout: float | None
     ) -> None:
         self.run = run = begun.run
-        self.agent = begun.agent
+        self.agent, self.parent, self.parks = begun.agent, begun.parent, begun.parks
         self.is_over = False  # for the caller: the run may be left to itself
         self._done: asyncio.Future[None] | None = None  # a caller waits for it
         # Kept here: a task that was cancelled in its own last step ends as cancelled, whatever it
@@ -442,9 +453,9 @@ class _RunHandle:
             self._listen(abort)
         if leave is not None:
             self._listen(leave, self._on_detach if begun.parks else self._pull)
-        run.journal.on_mail = self._on_mail
+        run.journal.on_mail = self
         if run.journal.mail:
-            self._on_mail()
+            self()
 
     def on_end(self, outcome: Outcome | None) -> None:
         """Keep the outcome of the run, and wake who waits for it."""
@@ -497,7 +508,8 @@ class _RunHandle:
         else:
             self.run.host.loop.call_soon_threadsafe(self._stop, verdict)
 
-    def _on_mail(self) -> None:
+    def __call__(self) -> None:
+        """Look at the mail that has arrived; a method of its own would be one more object a run."""
         mail = self.run.journal.mail
         item: InboxItem | None = next((item for item in mail if item.kind == "cancel"), None)
         if item is not None:

@@ -21,7 +21,7 @@ from windlass.events import (
 )
 from windlass.loop.policy import invalid_answer
 from windlass.loop.run import Run, audit_event, refusal_by_tool
-from windlass.loop.state import Timer, without
+from windlass.loop.state import CallState, Timer, without
 from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
@@ -275,7 +275,11 @@ async def execute(
     finally:
         if deadline is not None:
             deadline.cancel()
-    calls.durations_ms[call_id] = (seams.monotonic() - started) * 1000
+    took = (seams.monotonic() - started) * 1000
+    if calls.durations_ms is None:
+        calls.durations_ms = {call_id: took}
+    else:
+        calls.durations_ms[call_id] = took
     if seams.watched:
         seams.point("tool.after_call")
     if calls.committed and (committed := calls.committed.get(call_id)) is not None:
@@ -367,9 +371,10 @@ class CallTimer(Deadline):
 
     def _set(self) -> None:
         left = self._rings_at - seams.monotonic()
-        self._timer = self._loop.call_later(max(0.0, left), self._ring)
+        self._timer = self._loop.call_later(max(0.0, left), self)
 
-    def _ring(self) -> None:
+    def __call__(self) -> None:
+        """Ring: a method of its own would be one more object for each run."""
         self._rings_at, self._timer = inf, None
         if not self._until:
             return
@@ -399,7 +404,7 @@ def settle(
         if calls.coercions and call_id in calls.coercions:
             coerced = calls.coercions[call_id]
             calls.coercions = without(calls.coercions, call_id)
-        took = calls.durations_ms.pop(call_id, 0.0)
+        took = _take_duration(calls, call_id)
         if outcome == "denied" and (ready := turn.ready.get(call_id)) is not None:
             refusal = refusal_by_tool(ready, result, run.caller_name)
             record(refusal)
@@ -411,13 +416,24 @@ def settle(
         record(ToolResulted(call_id, name, outcome, result, took, coerced, raised))
     if run.emit is not silent:
         if call_id in calls.committed:  # its record was stored with its effect; nobody saw it yet
-            took = calls.durations_ms.pop(call_id, 0.0)
+            took = _take_duration(calls, call_id)
             if outcome == "denied" and (ready := turn.ready.get(call_id)) is not None:
                 refusal = refusal_by_tool(ready, result, run.caller_name)
                 run.emit(refusal)
                 run.emit(audit_event(refusal))
             run.emit(ToolResulted(call_id, name, outcome, result, took))
         run.emit(ToolCallUpdate(call_id, "failed" if result.is_error else "completed"))
+
+
+def _take_duration(calls: CallState, call_id: str) -> float:
+    """Return how long a call took, in milliseconds, and forget it; 0 for one that was not made."""
+    durations = calls.durations_ms
+    if durations is None:
+        return 0.0
+    took = durations.pop(call_id, 0.0)
+    if not durations:
+        calls.durations_ms = None
+    return took
 
 
 def _show_unchanged(run: Run, turn: Turn) -> bool:
@@ -541,7 +557,9 @@ def answer(run: Run, turn: Turn) -> None:
     if not turn.open:
         return
     shown, results, view = turn.shown, turn.results, run.view
-    ids = tuple(map(_id_of, turn.calls))
+    # Mostly one call, whose id is there as a tuple already.
+    one = len(turn.calls) == len(turn.started) == 1
+    ids = turn.started if one else tuple(map(_id_of, turn.calls))
     if len(shown) < len(ids):
         shown.update({call_id: results[call_id] for call_id in ids if call_id not in shown})
     changed: dict[str, ToolResult] | None = None
@@ -549,6 +567,9 @@ def answer(run: Run, turn: Turn) -> None:
         changed = {one: shown[one] for one in ids if shown[one] is not results[one]} or None
     run.record(ToolMessage(ids, changed))
     turn.open = False
+    turn.ready.clear()  # nobody needs it any more
+    if changed is None:
+        turn.shown = results  # which is the same
     strand = view.strand
     items = strand.items
     place = len(items) - 1

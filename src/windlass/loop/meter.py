@@ -99,7 +99,7 @@ class CallMeter(msgspec.Struct, eq=False):
     _on_record: bool = False  # a reserve of this call is
     _paid: tuple[int, float] = NOTHING  # of replies that are booked with the answer
     _asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
-    _events: list[LiveEvent] | None = None
+    _seen: UnwatchedEmit | None = None  # what the request under way has emitted
     _kept: tuple[Aside, ...] = ()  # settled; they are booked with the answer
     _carried: tuple[Usage, float] = (NO_USAGE, 0.0)  # settled; it is part of the answer's
     _settled: tuple[int, float] = NOTHING  # tokens and dollars of both
@@ -351,9 +351,9 @@ class CallMeter(msgspec.Struct, eq=False):
 
     def watch(self, emit: Emit) -> Emit:
         """Return an emit that records as received what it passes on."""
-        if self._events is None:
-            self._events = []
-        return UnwatchedEmit(self._events) if emit is silent else RecordingEmit(emit, self._events)
+        if self._seen is None:
+            self._seen = UnwatchedEmit()
+        return self._seen if emit is silent else RecordingEmit(emit, self._seen.open())
 
     def branch(self, purpose: str) -> CallMeter:
         """Return a meter for requests beside this call's own."""
@@ -412,8 +412,7 @@ class CallMeter(msgspec.Struct, eq=False):
     def _discard(self) -> None:
         """Settle a request that was not made, or with a reply that is not the answer."""
         attempt, self.attempt = self.attempt, None
-        if self._events is not None:
-            self._events.clear()
+        self._take_events()
         if attempt is None:
             return
         if attempt.reply is None:
@@ -437,11 +436,17 @@ class CallMeter(msgspec.Struct, eq=False):
         took = (seams.monotonic() - attempt.started) * 1000
         return FailedRequest(attempt.model, error, usage, cost, took, self._purpose)
 
+    def _take_events(self) -> list[LiveEvent]:
+        """Return what the request under way has emitted, and forget it."""
+        if self._seen is None or not self._seen.events:
+            return []
+        events = self._seen.events.copy()
+        self._seen.events.clear()
+        return events
+
     def _usage_of_failure(self, attempt: Attempt, error: BaseException) -> Usage:
         """Estimate what a request that failed has used."""
-        events = list(self._events) if self._events else []
-        if self._events:
-            self._events.clear()
+        events = self._take_events()
         if attempt.reply is not None:
             return fill_usage(attempt.model, attempt.request, attempt.reply).usage
         part = attempt.part

@@ -41,7 +41,7 @@ from windlass.redaction.redactor import Redactor
 from windlass.store.base import Journal
 from windlass.usage import NO_USAGE
 
-_set_meter, _reset_meter = current_meter.set, current_meter.reset
+_set_meter, _get_meter = current_meter.set, current_meter.get
 
 
 class ModelCallScope(CallMeter):
@@ -111,7 +111,8 @@ async def call_model(
     started = seams.monotonic()
     if not metered:
         call.attempt = Attempt(model, request, None, started)
-    before = _set_meter(call)
+    before = _get_meter()
+    _set_meter(call)
     try:
         watched = emit if model.reports_parts else call.watch(emit)
         if request.frame.settings.timeout is not None:
@@ -129,7 +130,7 @@ async def call_model(
             raise
         raise failed from error
     finally:
-        _reset_meter(before)
+        _set_meter(before)
     if seams.watched:
         seams.point("model.after_reply")
     if not response.usage.input_tokens:

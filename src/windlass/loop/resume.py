@@ -366,9 +366,8 @@ def _recall(run: Run, memories: JsonObject) -> None:
             value = memories[policy.name]
             kind = policy.memory
             try:
-                run.memory[policy.name] = (
-                    msgspec.convert(value, kind) if kind is not None else value
-                )
+                kept = msgspec.convert(value, kind) if kind is not None else value
+                run.memory = {**run.memory, policy.name: kept}
             except msgspec.ValidationError as error:
                 raise Corrupt(f"what {policy.name} remembers is damaged: {error}") from error
 

@@ -49,7 +49,7 @@ from windlass.loop.sinks import (
     Watcher,
     fan_out,
 )
-from windlass.loop.state import CallState, HostState, ViewState, without
+from windlass.loop.state import NONE, CallState, HostState, ViewState, without
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text, ToolResult
@@ -97,7 +97,8 @@ class Run:
         self.iteration = 0  # completed model turns of this run
         self.number = 0  # of the turn under way
         self.first_entry = len(journal.entries)  # where the run begins in its session's journal
-        self.memory: JsonObject = {}  # what policies remember, by their names
+        # What policies remember, by their names: replaced, and never changed in place.
+        self.memory: Mapping[str, Any] = NONE
         self.cache: dict[Hashable, Any] = {}  # what policies computed; gone with the process
         self.interruption: Stop | Suspend | None = None  # an end that came from outside
         self.around: Around | None = None  # makes the calls in the run's place
@@ -197,7 +198,7 @@ class Run:
     def remember(self, policy: Policy[Any], value: Any) -> None:
         """Store the policy's memory in the journal."""
         kept = to_plain(value, f"what {policy.name} remembers")
-        self.memory[policy.name] = value
+        self.memory = {**self.memory, policy.name: value}
         self.record(Remembered(policy.name, kept, policy.keeps))
 
     @property

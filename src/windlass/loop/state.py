@@ -26,7 +26,7 @@ from windlass.records import Record
 from windlass.usage import Usage
 
 T = TypeVar("T")
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Timer(Protocol):
@@ -66,19 +66,19 @@ class CallState(msgspec.Struct, eq=False):
     """Tool calls of a run: what they wait for, hold, and have left behind."""
 
     ids: set[str] = set()  # of every call in the session
-    durations_ms: dict[str, float] = {}  # until the result is on record
+    durations_ms: dict[str, float] | None = None  # until the result is on record
     # Most runs have none of what follows: these are replaced, and never changed in place.
-    answers: Mapping[str, Mapping[str, Decision]] = _NONE  # to calls that asked someone
-    questions: Mapping[str, ToolDecided] = _NONE  # an earlier drive parked with them, unanswered
-    early_reads: Mapping[str, asyncio.Task[Any]] = _NONE  # that started while the model wrote
-    host_results: Mapping[str, ToolResult] = _NONE  # of calls that the host runs
-    committed: Mapping[str, ToolResult] = _NONE  # results stored with the effect of their call
-    commits: Mapping[str, asyncio.Future[None]] = _NONE  # under way; done when one has ended
+    answers: Mapping[str, Mapping[str, Decision]] = NONE  # to calls that asked someone
+    questions: Mapping[str, ToolDecided] = NONE  # an earlier drive parked with them, unanswered
+    early_reads: Mapping[str, asyncio.Task[Any]] = NONE  # that started while the model wrote
+    host_results: Mapping[str, ToolResult] = NONE  # of calls that the host runs
+    committed: Mapping[str, ToolResult] = NONE  # results stored with the effect of their call
+    commits: Mapping[str, asyncio.Future[None]] = NONE  # under way; done when one has ended
     # Commits that the store could not write: each ends the run, whatever the tool makes of it.
-    unwritten: Mapping[str, StoreError] = _NONE
-    coercions: Mapping[str, tuple[str, ...]] = _NONE  # what was mended, until the result
-    errors: Mapping[str, BaseException] = _NONE  # what handlers raised, until the result
-    start_times: Mapping[str, float] = _NONE  # of calls that may commit
+    unwritten: Mapping[str, StoreError] = NONE
+    coercions: Mapping[str, tuple[str, ...]] = NONE  # what was mended, until the result
+    errors: Mapping[str, BaseException] = NONE  # what handlers raised, until the result
+    start_times: Mapping[str, float] = NONE  # of calls that may commit
     lingering: frozenset[asyncio.Task[Any]] = frozenset()  # cancelled, and not over yet
     threads: AbstractSet[Future[Any]] = frozenset()  # at work for synchronous tools
     timer: Timer | None = None  # of the calls in the run's own task

@@ -148,7 +148,13 @@ class RecordingEmit(msgspec.Struct):
 class UnwatchedEmit(msgspec.Struct, gc=False):
     """An emit that keeps the model's text and calls, where nobody else wants them."""
 
-    events: list[LiveEvent]
+    events: list[LiveEvent] | None = None  # most models emit nothing that nobody wants
 
     def __call__(self, event: LiveEvent) -> None:
-        self.events.append(event)
+        self.open().append(event)
+
+    def open(self) -> list[LiveEvent]:
+        """Return the list of what is kept."""
+        if self.events is None:
+            self.events = []
+        return self.events

@@ -116,10 +116,14 @@ class Journal(Protocol):
     session_id: str
     entries: list[JournalEntry]  # the whole session, oldest first; never edit it
     immediate: bool  # durable() never waits
-    mail: list[InboxItem]  # posted and not yet taken; the writer's own view of the inbox
     on_mail: Callable[[], None] | None  # called on the writer's event loop when mail has arrived
     stays_held: bool  # the end of a run does not give the session up: its threads are at work
     lost_seconds: float  # the most that the writer before, who died, lived after its last row
+
+    @property
+    def mail(self) -> Sequence[InboxItem]:
+        """What was posted and not yet taken; the writer's own view of the inbox."""
+        ...
 
     def append(self, entry: JournalEntry, /) -> None: ...
 

@@ -66,8 +66,9 @@ class MemoryJournal(msgspec.Struct, eq=False, weakref=True):
     session_id: str
     entries: list[JournalEntry]
     append: Callable[[JournalEntry], None]  # the list's own method
-    mail: list[InboxItem]
-    holder: tuple[float, str | None]  # since when, and for whom
+    mail: tuple[InboxItem, ...]
+    since: float  # its writer holds it
+    caller: str | None  # for whom it is held
     _store: MemoryStore
     _bounds: list[float]  # of each row, its end and when it was closed
     _loop: asyncio.AbstractEventLoop
@@ -117,7 +118,7 @@ class MemoryJournal(msgspec.Struct, eq=False, weakref=True):
 
     def take(self, item: InboxItem) -> None:
         """Take the item out of the inbox with the next flush."""
-        self.mail.remove(item)
+        self.mail = tuple([one for one in self.mail if one is not item])
         self._taking += (item,)
 
     async def close(self) -> None:
@@ -141,7 +142,7 @@ class MemoryJournal(msgspec.Struct, eq=False, weakref=True):
 
     def deliver(self, item: InboxItem) -> None:
         """Put an item into the mail, on the writer's own event loop."""
-        self.mail.append(item)
+        self.mail += (item,)
         if self._coming:
             self._coming = tuple([one for one in self._coming if one is not item])
         if self._held and self.on_mail is not None:
@@ -188,14 +189,14 @@ class MemoryJournal(msgspec.Struct, eq=False, weakref=True):
         coming = [item for item in self._coming if item not in self.mail]
         return [*self._taking, *self.mail, *coming]
 
-    def reopen(self, holder: tuple[float, str | None]) -> MemoryJournal:
+    def reopen(self, since: float, caller: str | None) -> MemoryJournal:
         """Give the session to a new writer; the old journal can change nothing any more."""
         lost = max(0.0, seams.now() - self.touched) if self._held else 0.0
         if self._held:
             self._held, self._replaced = False, True
         entries, bounds = self.entries[: self.size], self._bounds.copy()
-        mail = self.waiting()
-        journal = self._store.new_journal(self.session_id, entries, bounds, mail, holder)
+        mail = tuple(self.waiting())
+        journal = self._store.new_journal(self.session_id, entries, bounds, mail, since, caller)
         journal.lost_seconds = lost
         return journal
 
@@ -237,18 +238,17 @@ class MemoryStore:
         held, now = self._sessions.get(session_id), seams.now()
         if held is None and session_id in self._passing:
             held = self._passing[session_id]()
-        holder = (now, caller)
         if held is None:
             if not create:
                 raise self._unknown(session_id)
             check_identifier(session_id, "session_id")
             root = None if parent_id is None else self.find_root(parent_id)
             opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
-            journal = self.new_journal(session_id, [opened], [1, now], [], holder)
+            journal = self.new_journal(session_id, [opened], [1, now], (), now, caller)
         elif held.held and not take_over:
             raise build_held_error(held)
         else:
-            journal = held.reopen(holder)
+            journal = held.reopen(now, caller)
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
                 self._archive.remove(session_id)
         self._sessions[session_id] = journal
@@ -259,12 +259,15 @@ class MemoryStore:
         session_id: str,
         entries: list[JournalEntry],
         bounds: list[float],
-        mail: list[InboxItem],
-        holder: tuple[float, str | None],
+        mail: tuple[InboxItem, ...],
+        since: float,
+        caller: str | None,
     ) -> MemoryJournal:
         """Return a journal of these entries for a writer in the running event loop."""
         loop = asyncio.get_running_loop()
-        return MemoryJournal(session_id, entries, entries.append, mail, holder, self, bounds, loop)
+        return MemoryJournal(
+            session_id, entries, entries.append, mail, since, caller, self, bounds, loop
+        )
 
     def let_go(self, session_id: str) -> None:
         """Keep an unnamed session only as long as something references its result."""
@@ -438,7 +441,7 @@ class MemoryStore:
         opened = entries[0]
         assert isinstance(opened, SessionOpened)
         bounds = [len(entries), seams.now()]
-        journal = self.new_journal(opened.session_id, entries, bounds, [], (0.0, None))
+        journal = self.new_journal(opened.session_id, entries, bounds, (), 0.0, None)
         journal.release()
         self._sessions[opened.session_id] = journal
 

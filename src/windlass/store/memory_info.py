@@ -16,7 +16,8 @@ class MemorySession(Protocol):
 
     session_id: str
     entries: list[JournalEntry]
-    holder: tuple[float, str | None]
+    since: float
+    caller: str | None
 
     @property
     def held(self) -> bool:
@@ -48,8 +49,7 @@ def build_held_error(session: MemorySession) -> SessionHeld:
 def _read_holder(session: MemorySession) -> holders.Holder | None:
     if not session.held:
         return None
-    since, caller = session.holder
-    return holders.new_holder("", caller, since)
+    return holders.new_holder("", session.caller, session.since)
 
 
 def read_opening(session: MemorySession) -> SessionOpened:

@@ -139,7 +139,7 @@ class Scratchpads(Policy[Scratch]):
             for entry in entries:
                 run.record(entry)
             if after is not state:
-                run.memory[NAME] = after
+                run.memory = {**run.memory, NAME: after}
 
     async def _reorganize(self, run: Run) -> None:
         past = past_of(run.entries)
