@@ -51,9 +51,9 @@ def test_the_calls_of_the_latest_sessions_are_kept():
 def test_long_runs_do_not_fill_the_memory():
     archive = Archive()
     for number in range(60):
-        archive.add(f"s{number}", 1.0, entries_of(200))
-    assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 801
-    assert names(archive) == [f"s{number}" for number in range(50, 60)]
+        archive.add(f"s{number}", 1.0, entries_of(40))
+    assert size(archive) <= memory_archive.MOST_ENTRIES < size(archive) + 161
+    assert names(archive) == [f"s{number}" for number in range(48, 60)]
 
 
 def test_a_session_that_reaches_the_limit_alone_stays_until_the_next():
@@ -67,7 +67,7 @@ def test_a_session_that_reaches_the_limit_alone_stays_until_the_next():
 def test_a_session_that_is_opened_again_is_removed():
     archive = Archive()
     for number in range(10):
-        archive.add(f"s{number}", 1.0, entries_of(100))
+        archive.add(f"s{number}", 1.0, entries_of(50))
     archive.remove("s0")
     archive.remove("s5")
     assert names(archive) == ["s1", "s2", "s3", "s4", "s6", "s7", "s8", "s9"]
