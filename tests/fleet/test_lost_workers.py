@@ -10,6 +10,7 @@ import pytest
 
 import windlass as w
 from windlass import seams
+from windlass.errors import StaleWriter
 from windlass.events import ToolResulted
 from windlass.fleet.driver import Driver
 from windlass.fleet.limits import NO_LIMITS
@@ -87,6 +88,23 @@ async def test_session_is_left_to_a_worker_that_lives_and_taken_from_one_that_is
         await frozen
         entries = await scene.store.read(handle.session_id)
         assert [e.result.text for e in entries if type(e) is ToolResulted] == ["worked 2"]
+
+
+async def test_session_is_taken_from_a_lost_worker_that_had_only_opened_it():
+    async with Runtime(store="memory:", environ={}) as runtime:
+        scene = Scene(runtime)
+        handle = await runtime.submit("writer", "go")
+        await scene.beat()
+        scene.release.set()
+        frozen = await runtime.store.open(handle.session_id)  # and no run is on record yet
+        await scene.drive("elsewhere/2/other", handle.session_id)
+        assert (await scene.read(handle.session_id)).is_wanted and not scene.worked
+        await seams.sleep(LEASE_SECONDS + 1)
+        await scene.drive("elsewhere/2/other", handle.session_id)
+        assert scene.worked == [0]
+        assert (await handle.result()).status == "done"
+        with pytest.raises(StaleWriter):
+            frozen.flush()
 
 
 async def test_session_that_somebody_runs_by_hand_is_never_taken():

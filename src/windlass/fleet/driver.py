@@ -40,6 +40,7 @@ from windlass.fleet.request import FleetAgent, Request, from_stored, is_session_
 from windlass.fleet.session_driver import NotHere, SessionDriver
 from windlass.fleet.submit import read_model
 from windlass.fleet.workers import drives_now, is_lost
+from windlass.json_types import JsonObject
 from windlass.loop.lifecycle import settlement
 from windlass.loop.resume import Standing, standing
 from windlass.store.base import Store
@@ -381,24 +382,31 @@ class Driver:
         entries: list[JournalEntry],
     ) -> RunResult | None:
         """Run or resume; None if all that the wish asks for is done."""
-        session, store = wish.session, self._store
-        if state.unfinished:
-            try:
-                return await agent.resume(session, store=store, on_cancel="park")
-            except SessionHeld as held:
-                if not await is_lost(store, self._worker, held.holder):
-                    raise
-            return await agent.resume(session, store=store, on_cancel="park", take_over=True)
-        request = _next_request(wish, entries)
-        if request is None:
+        request = None if state.unfinished else _next_request(wish, entries)
+        if request is None and not state.unfinished:
             return None
+        try:
+            return await self._open(agent, wish.session, request, take_over=False)
+        except SessionHeld as held:
+            if not await is_lost(self._store, self._worker, held.holder):
+                raise
+        return await self._open(agent, wish.session, request, take_over=True)
+
+    async def _open(
+        self, agent: FleetAgent, session: str, request: Request | None, *, take_over: bool
+    ) -> RunResult:
+        """Begin the run that was asked for, or resume the one that was left."""
+        options: JsonObject = {"store": self._store, "on_cancel": "park"}
+        if take_over:
+            options["take_over"] = True
+        if request is None:
+            return await agent.resume(session, **options)
         return await agent.run(
             request.messages,
             session_id=session,
-            store=store,
             caller=request.caller,
             request_id=request.id,
-            on_cancel="park",
+            **options,
         )
 
     async def _settle(self, wish: Wish, result: RunResult | None) -> bool:
