@@ -10,6 +10,7 @@ import gc
 import inspect
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -399,7 +400,7 @@ def _held_resources(ignore_threads: tuple[str, ...]) -> set[str]:
     held = {
         f"a thread: {thread.name} ({thread.ident})"
         for thread in threading.enumerate()
-        if not thread.name.startswith(ignore_threads or ("\0",))
+        if not thread.name.startswith(ignore_threads or ("\0",)) and not _is_pooled(thread)
     }
     try:
         fds = os.listdir("/proc/self/fd")
@@ -409,6 +410,14 @@ def _held_resources(ignore_threads: tuple[str, ...]) -> set[str]:
         with suppress(OSError):  # the one that listed the folder is closed by now
             held.add(f"an open descriptor: {os.readlink(f'/proc/self/fd/{fd}')} ({fd})")
     return held
+
+
+def _is_pooled(thread: threading.Thread) -> bool:
+    """Check whether it is a thread of a Runtime that waits for tools: the next ones use it again."""
+    if not thread.name.startswith("windlass-tool"):
+        return False
+    frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]
+    return frame is not None and frame.f_code.co_name == "_worker"
 
 
 def _complaint(said: JsonObject) -> str:
