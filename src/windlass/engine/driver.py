@@ -308,7 +308,7 @@ async def conduct(
     try:
         await _next_round()  # a run that waits for nothing has ended by then
         if not handle.is_over:
-            await handle.ended()
+            await handle.create_end_future()
     except asyncio.CancelledError:
         await _end_cancelled(handle, task)
         raise
@@ -462,7 +462,7 @@ class _RunHandle:
         self.outcome = outcome
         self._wake()
 
-    def ended(self) -> asyncio.Future[None]:
+    def create_end_future(self) -> asyncio.Future[None]:
         """Return a future that is done once the run is over, or is left to itself."""
         self._done = done = self.run.host.loop.create_future()
         return done
