@@ -18,15 +18,14 @@ from windlass.store.body_sessions import create_session, remove_stray_wish
 from windlass.store.postgres.store import PostgresStore
 from windlass.store.wishes import raise_wish, read_wish
 from windlass.testing import call, scripted
-from windlass.testing.postgres import MISSING, find_binaries, own_server, shared_server
+from windlass.testing.postgres import MISSING, Server, find_binaries, own_server, shared_server
 from windlass.testing.store_pieces import effects, insert, make_table
 
 pytestmark = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 
 
-@pytest.mark.parametrize("engine", ["local", "procrastinate", "pgqueuer"])
-async def test_run_outlasts_an_outage_that_is_longer_than_its_store_waits(engine):
-    """A client is refused after `busy_timeout`; what is driven waits for the server."""
+def build_payer(server: Server) -> tuple[w.Agent[None, str], asyncio.Event]:
+    """Build an agent whose tool stops the server before it commits, and what tells that it has."""
     stopped = asyncio.Event()
 
     @w.tool(transactional=True)
@@ -36,10 +35,16 @@ async def test_run_outlasts_an_outage_that_is_longer_than_its_store_waits(engine
         stopped.set()
         return await ctx.commit(lambda tx: insert(7)(tx) or "paid")
 
+    return w.Agent(scripted(call("pay"), "done"), name="payer", tools=[pay]), stopped
+
+
+@pytest.mark.parametrize("engine", ["local", "procrastinate", "pgqueuer"])
+async def test_run_outlasts_an_outage_that_is_longer_than_its_store_waits(engine):
+    """A client is refused after `busy_timeout`; what is driven waits for the server."""
     with own_server(durable=False) as server:
         store = PostgresStore(server.url(), busy_timeout=0.3)
         await store.commit(make_table)
-        agent = w.Agent(scripted(call("pay"), "done"), name="payer", tools=[pay])
+        agent, stopped = build_payer(server)
         async with w.Runtime(store=store, environ={}, fleet=engine) as runtime:
             serving = asyncio.create_task(runtime.serve(agent, lease=1.5))
             handle = await runtime.submit("payer", "go", key="one")
@@ -56,19 +61,10 @@ async def test_run_outlasts_an_outage_that_is_longer_than_its_store_waits(engine
 
 
 async def test_worker_that_ends_during_an_outage_does_not_wait_for_the_server():
-    stopped = asyncio.Event()
-
-    @w.tool(transactional=True)
-    async def pay(ctx: w.ToolContext[None]) -> str:
-        """Pay."""
-        await asyncio.to_thread(server.stop)
-        stopped.set()
-        return await ctx.commit(lambda tx: insert(7)(tx) or "paid")
-
     with own_server(durable=False) as server:
         store = PostgresStore(server.url(), busy_timeout=0.3)
         await store.commit(make_table)
-        agent = w.Agent(scripted(call("pay"), "done"), name="payer", tools=[pay])
+        agent, stopped = build_payer(server)
         async with w.Runtime(store=store, environ={}) as runtime:
             serving = asyncio.create_task(runtime.serve(agent))
             await runtime.submit("payer", "go", key="one")
