@@ -49,7 +49,7 @@ from windlass.loop.sinks import (
     Watcher,
     fan_out,
 )
-from windlass.loop.state import NONE, CallState, HostState, ViewState, without
+from windlass.loop.state import EMPTY, CallState, HostState, ViewState, without
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text, ToolResult
@@ -98,7 +98,7 @@ class Run:
         self.number = 0  # of the turn under way
         self.first_entry = len(journal.entries)  # where the run begins in its session's journal
         # What policies remember, by their names: replaced, and never changed in place.
-        self.memory: Mapping[str, Any] = NONE
+        self.memory: Mapping[str, Any] = EMPTY
         self.cache: dict[Hashable, Any] = {}  # what policies computed; gone with the process
         self.interruption: Stop | Suspend | None = None  # an end that came from outside
         self.around: Around | None = None  # makes the calls in the run's place

@@ -26,7 +26,7 @@ from windlass.records import Record
 from windlass.usage import Usage
 
 T = TypeVar("T")
-NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Timer(Protocol):
@@ -68,17 +68,17 @@ class CallState(msgspec.Struct, eq=False):
     ids: set[str] = set()  # of every call in the session
     durations_ms: dict[str, float] | None = None  # until the result is on record
     # Most runs have none of what follows: these are replaced, and never changed in place.
-    answers: Mapping[str, Mapping[str, Decision]] = NONE  # to calls that asked someone
-    questions: Mapping[str, ToolDecided] = NONE  # an earlier drive parked with them, unanswered
-    early_reads: Mapping[str, asyncio.Task[Any]] = NONE  # that started while the model wrote
-    host_results: Mapping[str, ToolResult] = NONE  # of calls that the host runs
-    committed: Mapping[str, ToolResult] = NONE  # results stored with the effect of their call
-    commits: Mapping[str, asyncio.Future[None]] = NONE  # under way; done when one has ended
+    answers: Mapping[str, Mapping[str, Decision]] = EMPTY  # to calls that asked someone
+    questions: Mapping[str, ToolDecided] = EMPTY  # an earlier drive parked with them, unanswered
+    early_reads: Mapping[str, asyncio.Task[Any]] = EMPTY  # that started while the model wrote
+    host_results: Mapping[str, ToolResult] = EMPTY  # of calls that the host runs
+    committed: Mapping[str, ToolResult] = EMPTY  # results stored with the effect of their call
+    commits: Mapping[str, asyncio.Future[None]] = EMPTY  # under way; done when one has ended
     # Commits that the store could not write: each ends the run, whatever the tool makes of it.
-    unwritten: Mapping[str, StoreError] = NONE
-    coercions: Mapping[str, tuple[str, ...]] = NONE  # what was mended, until the result
-    errors: Mapping[str, BaseException] = NONE  # what handlers raised, until the result
-    start_times: Mapping[str, float] = NONE  # of calls that may commit
+    unwritten: Mapping[str, StoreError] = EMPTY
+    coercions: Mapping[str, tuple[str, ...]] = EMPTY  # what was mended, until the result
+    errors: Mapping[str, BaseException] = EMPTY  # what handlers raised, until the result
+    start_times: Mapping[str, float] = EMPTY  # of calls that may commit
     lingering: frozenset[asyncio.Task[Any]] = frozenset()  # cancelled, and not over yet
     threads: AbstractSet[Future[Any]] = frozenset()  # at work for synchronous tools
     timer: Timer | None = None  # of the calls in the run's own task
